@@ -1,7 +1,7 @@
 # All commands for developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install
+.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install uninstall deb deb-test
 
 # Variables of `make torture`: seconds for each campaign (mutated images, crashes, faults) and for each test that kills
 # daemons, and the number of cases of each random test without a budget.
@@ -51,9 +51,14 @@ bench-record: setup build ## Measure the cost of recording a trace, beside strac
 PREFIX ?= /usr/local
 SBIN ?= /sbin
 
-install: build ## Install the program and its manual in PREFIX (/usr/local), the helpers of mount, mkfs and fsck in SBIN (/sbin)
-	install -D -m 755 target/release/spindle $(DESTDIR)$(PREFIX)/bin/spindle
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(SBIN)
-	target/release/spindle man $(DESTDIR)$(PREFIX)/share/man/man1
-	for helper in mount umount mkfs fsck; do ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/$$helper.spindle; done
-	ln -sf $(PREFIX)/bin/spindle $(DESTDIR)$(SBIN)/umount.fuse.spindle
+install: build ## Install the program with its manual and completions in PREFIX (/usr/local), the helpers of mount, mkfs and fsck in SBIN (/sbin)
+	PREFIX='$(PREFIX)' SBIN='$(SBIN)' DESTDIR='$(DESTDIR)' scripts/install target/release/spindle
+
+uninstall: ## Remove what make install has installed, with the same PREFIX, SBIN and DESTDIR
+	PREFIX='$(PREFIX)' SBIN='$(SBIN)' DESTDIR='$(DESTDIR)' scripts/install --remove
+
+deb: build ## Build a Debian package in target/debian (DEBFULLNAME and DEBEMAIL name the maintainer)
+	scripts/deb target/release/spindle target/debian
+
+deb-test: deb ## Install the package in a bare Debian 12 and use it there (as root; some minutes)
+	scripts/deb-test "$$(ls -t target/debian/spindle_*.deb | head -n 1)" target/release/spindle

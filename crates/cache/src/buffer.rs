@@ -25,6 +25,8 @@ struct Data {
     before: Before,
     /// The pieces of the buffer that the present epoch has changed, a bit for each.
     changed: u128,
+    /// The pieces that earlier epochs have changed since the buffer was last written to its place.
+    logged: u128,
 }
 
 /// The contents of a buffer before the present epoch changed it; used only with a log.
@@ -67,7 +69,8 @@ fn piece_bytes(len: usize, sector: usize) -> usize {
 
 impl Slot {
     pub(crate) fn new(at: u64, len: usize, sector: usize, seal: Option<Arc<dyn Seal>>) -> Self {
-        let data = Data { bytes: AlignedBuf::zeroed(len), loaded: false, before: Before::Same, changed: 0 };
+        let bytes = AlignedBuf::zeroed(len);
+        let data = Data { bytes, loaded: false, before: Before::Same, changed: 0, logged: 0 };
         Self::with(at, sector, data, seal)
     }
 
@@ -101,12 +104,15 @@ impl Slot {
         };
         let piece = piece_bytes(len, sector);
         // If the length of pieces differs now, all of them count as changed.
-        let changed = if piece == self.piece || data.changed == 0 {
-            data.changed & mask(0..len, piece)
-        } else {
-            mask(0..len, piece)
+        let is_same = piece == self.piece;
+        let resize_mask = |pieces| mask(0..len, piece) & if is_same || pieces == 0 { pieces } else { !0 };
+        let data = Data {
+            bytes: resize(&data.bytes),
+            loaded: data.loaded,
+            before,
+            changed: resize_mask(data.changed),
+            logged: resize_mask(data.logged),
         };
-        let data = Data { bytes: resize(&data.bytes), loaded: data.loaded, before, changed };
         Self::with(self.at, sector, data, self.seal.clone())
     }
 
@@ -187,30 +193,69 @@ impl Slot {
         }
         let data = &*data;
         let Before::Bytes(before) = &data.before else { return };
-        let sealed = if self.seal.is_some() { mask(0..self.len, self.piece) } else { 0 };
-        let noted = data.changed | sealed;
+        let noted = data.changed | self.sealed();
         let changed = |n: usize| {
             let bytes = n * sector..(n + 1) * sector;
             noted >> (bytes.start / self.piece) & 1 != 0 && before[bytes.clone()] != data.bytes[bytes]
         };
+        self.copy_sectors(sector, &data.bytes, changed, changes);
+    }
+
+    /// Appends the runs of sectors that are `wanted`.
+    fn copy_sectors(
+        &self,
+        sector: usize,
+        bytes: &[u8],
+        wanted: impl Fn(usize) -> bool,
+        changes: &mut Vec<Change>,
+    ) {
         let sectors = self.len / sector;
         let mut n = 0;
         while n < sectors {
             let start = n;
-            while n < sectors && changed(n) {
+            while n < sectors && wanted(n) {
                 n += 1;
             }
             if n > start {
-                let bytes = data.bytes[start * sector..n * sector].to_vec();
+                let bytes = bytes[start * sector..n * sector].to_vec();
                 changes.push(Change { at: self.at + (start * sector) as u64, bytes });
             }
             n += 1;
         }
     }
 
+    /// Returns the pieces that a seal may change.
+    fn sealed(&self) -> u128 {
+        if self.seal.is_some() { mask(0..self.len, self.piece) } else { 0 }
+    }
+
+    /// Returns the bytes of it that are committed and not in their place.
+    pub(crate) fn logged_bytes(&self) -> usize {
+        self.data.read().logged.count_ones() as usize * self.piece
+    }
+
+    /// Appends what the log has of it, as it is committed.
+    pub(crate) fn copy_logged(&self, sector: usize, changes: &mut Vec<Change>) {
+        let data = self.data.read();
+        let bytes = match &data.before {
+            Before::Bytes(bytes) => bytes,
+            Before::Same | Before::Nothing => &data.bytes,
+        };
+        let logged = |n: usize| data.logged >> (n * sector / self.piece) & 1 != 0;
+        self.copy_sectors(sector, bytes, logged, changes);
+    }
+
+    /// Notes that its committed bytes are in their place.
+    pub(crate) fn checkpointed(&self) {
+        self.data.write().logged = 0;
+    }
+
     /// Ends the epoch with the bytes as they are; later changes belong to the next epoch.
     pub(crate) fn end_epoch(&self) {
         let mut data = self.data.write();
+        if let Before::Bytes(_) = data.before {
+            data.logged |= data.changed | self.sealed();
+        }
         data.before = Before::Same;
         data.changed = 0;
     }

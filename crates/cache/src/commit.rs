@@ -166,7 +166,7 @@ impl Cache {
         log.durable.store(epoch, Ordering::Release);
         drop(holding);
         if log.log.wants_checkpoint() {
-            self.write_committed(log).map_err(|error| self.fail(error))?;
+            self.relieve(log).map_err(|error| self.fail(error))?;
         }
         Ok(())
     }
@@ -231,12 +231,38 @@ impl Cache {
         Ok(())
     }
 
+    /// Makes room in a log that wants a checkpoint. If little of what it has is still needed, that
+    /// is appended again out of the buffers (*compaction*: multi-structured paper, section 4.5),
+    /// and nothing goes to its place. What is appended must be small beside the log, and its
+    /// buffers, which stay in memory, beside the capacity. The caller holds `flushing`.
+    fn relieve(&self, log: &LogState) -> Result<()> {
+        let most = if self.settings.compaction { log.log.compact_bytes() } else { 0 };
+        let slots: Vec<_> = log.committed.lock().values().cloned().collect();
+        let logged: usize = slots.iter().map(|slot| slot.logged_bytes()).sum();
+        let held: usize = slots.iter().map(|slot| slot.len()).sum();
+        if logged == 0 || logged > most || held > self.settings.capacity_bytes / 2 {
+            return self.write_committed(log);
+        }
+        let mut changes = Changes::default();
+        for slot in &slots {
+            slot.copy_logged(self.sector(), &mut changes.changed);
+        }
+        if !log.log.has_room(&changes) {
+            return self.write_committed(log);
+        }
+        log.log.compact(&changes)?;
+        if log.log.is_lost() { self.write_committed(log) } else { Ok(()) }
+    }
+
     /// Checkpoints all committed buffers, and lets the log reuse their space. The caller holds
     /// `flushing`.
     fn write_committed(&self, log: &LogState) -> Result<()> {
         let slots: Vec<_> = std::mem::take(&mut *log.committed.lock()).into_values().collect();
         self.transfer(gather(&slots, Slot::copy_committed))?;
         self.device.flush()?;
+        for slot in &slots {
+            slot.checkpointed();
+        }
         log.log.checkpointed();
         Ok(())
     }
@@ -255,3 +281,6 @@ struct TakenEpoch {
     /// The streams whose data has been started.
     streams: Vec<Arc<Stream>>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,22 @@ pub trait Log: Send + Sync {
     /// Returns true when so much has been committed that a checkpoint is due.
     fn wants_checkpoint(&self) -> bool;
 
+    /// Returns the most bytes of changes for which [`Self::compact`] is worth while; 0 if it never
+    /// is.
+    fn compact_bytes(&self) -> usize {
+        0
+    }
+
+    /// Appends changes again, durably, with which all records before are not needed any more: they
+    /// are what those have and is not in its place, as it is committed.
+    ///
+    /// # Errors
+    /// When the device fails. It is then not known if the changes are durable again; the records
+    /// before still are.
+    fn compact(&self, changes: &Changes) -> Result<()> {
+        self.commit(changes)
+    }
+
     /// Notes a checkpoint: all committed changes are in their places and durable, so their space in
     /// the log can be used again.
     fn checkpointed(&self);

@@ -9,6 +9,8 @@ pub struct Settings {
     pub dirty_limit_bytes: usize,
     /// When names and inodes reach the device.
     pub naming: Naming,
+    /// Append metadata to the log again rather than write it to its place, if the log can do that.
+    pub compaction: bool,
     /// How file data moves.
     pub data: DataSettings,
 }
@@ -19,6 +21,7 @@ impl Default for Settings {
             capacity_bytes: 256 << 20,
             dirty_limit_bytes: 64 << 20,
             naming: Naming::Delayed,
+            compaction: true,
             data: DataSettings::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! The attributes of a file as `ls --json` and `stat` print them.
 
+use crate::date;
 use crate::error::Result;
 use crate::text;
 use serde::Serialize;
@@ -69,10 +70,10 @@ impl Description {
             gid: attr.gid,
             size: attr.size,
             blocks512: attr.blocks512,
-            atime: text::exact(attr.atime),
-            mtime: text::exact(attr.mtime),
-            ctime: text::exact(attr.ctime),
-            birthtime: attr.birthtime.map(text::exact),
+            atime: date::exact(attr.atime),
+            mtime: date::exact(attr.mtime),
+            ctime: date::exact(attr.ctime),
+            birthtime: attr.birthtime.map(date::exact),
             flags: attr.flags,
             rdev: is_device(attr.kind).then_some((attr.rdev.major, attr.rdev.minor)),
             target,

@@ -164,7 +164,7 @@ impl<T, E: Into<Failure>> Context<T> for std::result::Result<T, E> {
     }
 
     fn named(self, name: &[u8]) -> Result<T> {
-        self.map_err(Into::into).or_else(|error: Failure| Err(error).context(crate::text::printable(name)))
+        self.map_err(Into::into).or_else(|error: Failure| Err(error).context(crate::text::quoted(name)))
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     fn context_comes_first() {
         let failure =
             Err::<(), _>(spindle_vfs::Error::NotFound).named(b"a\nb").context("disk.img").unwrap_err();
-        assert_eq!(failure.to_string(), r"disk.img: a\nb: no such file or directory");
+        assert_eq!(failure.to_string(), r"disk.img: $'a\nb': no such file or directory");
         assert!(failure.is(&spindle_vfs::Error::NotFound) && failure.code() == FAILED);
         let failure = Failure::from(spindle::Error::from(rustix::io::Errno::PIPE));
         assert!(matches!(failure, Failure::ClosedPipe));

@@ -1,15 +1,19 @@
 //! Images that the user names: opening them with messages, working in them, and unmounting them in
 //! any case.
 
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, FAILED, Failure, Result};
 use crate::interrupt;
+use crate::target::{ImagePath, Target};
 use crate::{logger, text};
+use spindle::detect::Kind;
 use spindle::image::log_file;
 use spindle::{Image, LogNote, OpenOptions, partition};
 use spindle_report::number;
 use spindle_vfs::Vfs;
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::fmt::Display;
+use std::process::ExitCode;
 
 /// Options of all commands that change the contents of an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -58,6 +62,11 @@ fn log_note(note: &LogNote) -> String {
 /// Options of all commands that read files in an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ReadArgs {
+    /// The system of the file system, if detection is in doubt or fails: freebsd, netbsd, openbsd,
+    /// sun …, v7, 32v, bsd, sysv-1024-be … (the formats of newfs)
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Kind>)]
+    dialect: Option<Kind>,
+
     /// Read UFS with the copy of its superblock at this place: a sector of 512 bytes, as BSD
     /// counts, or a byte
     ///
@@ -67,14 +76,9 @@ pub struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// Returns the place of the copy of the superblock.
-    pub const fn superblock(self) -> Option<u64> {
-        self.superblock
-    }
-
     /// Returns the settings for opening the image.
     pub fn open_options(self) -> OpenOptions {
-        OpenOptions { superblock: self.superblock, ..OpenOptions::read_only() }
+        OpenOptions { kind: self.dialect, superblock: self.superblock, ..OpenOptions::read_only() }
     }
 }
 
@@ -103,6 +107,81 @@ impl Losses {
             n => Err(Failure::new(format!("{n} things could not be read, as said above; all others were"))),
         }
     }
+}
+
+/// What the commands do that have several operands, or a tree as an operand: a failure of one is
+/// printed, the others are done, and the command fails in the end, as those of BSD.
+#[derive(Debug, Default)]
+pub struct Failures(Cell<bool>);
+
+impl Failures {
+    /// Prints a failure, unless it is one that ends the command.
+    pub fn add(&self, failure: impl Into<Failure>) -> Result<()> {
+        let failure = failure.into();
+        let Failure::Message { .. } = &failure else { return Err(failure) };
+        if interrupt::received().is_some() || failure.is(&spindle_vfs::Error::ReadOnly) {
+            return Err(failure);
+        }
+        self.0.set(true);
+        logger::failure(&failure);
+        Ok(())
+    }
+
+    /// Does the same with the failure of a result. Returns its value if it has one.
+    pub fn unless<T>(&self, result: Result<T, impl Into<Failure>>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(failure) => self.add(failure).map(|()| None),
+        }
+    }
+
+    /// Returns the exit code of the command.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.0.get() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    }
+}
+
+/// Calls `work` with the image and the path of each operand, one after the other; those that follow
+/// each other in one image find it open. Returns the exit code.
+fn each(
+    words: &[OsString],
+    open: impl Fn(&str, &mut dyn FnMut(&Vfs) -> Result<()>) -> Result<()>,
+    mut work: impl FnMut(&Vfs, &ImagePath, &Failures) -> Result<()>,
+) -> Result<ExitCode> {
+    let failures = Failures::default();
+    let mut targets = Vec::new();
+    for word in words {
+        targets.extend(failures.unless(Target::in_image(word))?);
+    }
+    for group in targets.chunk_by(|a, b| a.image == b.image) {
+        let opened = open(&group[0].image, &mut |vfs| {
+            for target in group {
+                interrupt::check()?;
+                failures.unless(work(vfs, target, &failures).context(&target.image))?;
+            }
+            Ok(())
+        });
+        failures.unless(opened)?;
+    }
+    Ok(failures.exit_code())
+}
+
+/// Calls `work` with each operand of a command that reads; see [`Failures`].
+pub fn read_each(
+    words: &[OsString],
+    args: ReadArgs,
+    work: impl FnMut(&Vfs, &ImagePath, &Failures) -> Result<()>,
+) -> Result<ExitCode> {
+    each(words, |image, found| read(image, args, |vfs| found(vfs)), work)
+}
+
+/// Calls `work` with each operand of a command that writes; see [`Failures`].
+pub fn change_each(
+    words: &[OsString],
+    args: WriteArgs,
+    work: impl FnMut(&Vfs, &ImagePath, &Failures) -> Result<()>,
+) -> Result<ExitCode> {
+    each(words, |image, found| change(image, args, |vfs| found(vfs)), work)
 }
 
 /// Opens an image for writing, and calls `work` with it. Fails with the objections if it cannot be

@@ -30,4 +30,8 @@ impl<D: Deref<Target: Device> + Send + Sync> Device for Interruptible<D> {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.0.discard(offset, len)
     }
+
+    fn prepare(&self, offset: u64) {
+        self.0.prepare(offset);
+    }
 }

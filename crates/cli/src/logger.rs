@@ -60,6 +60,11 @@ pub fn error(text: impl Display) {
     emit(Level::Error, format_args!("error: {text}"));
 }
 
+/// Prints a failure of a part of the command as `main` prints that of the whole.
+pub fn failure(failure: &crate::error::Failure) {
+    emit(Level::Error, failure);
+}
+
 /// Prints a note: information that is no warning.
 pub fn note(text: impl Display) {
     emit(Level::Info, format_args!("note: {text}"));

@@ -10,18 +10,24 @@
 
 mod caller;
 mod commands;
+mod date;
 mod describe;
 mod error;
 mod image;
 mod interrupt;
 mod interruptible;
+mod listing;
 mod logger;
+mod manual;
 mod mkfs;
+mod mounted;
 mod outfile;
 mod output;
 mod progress;
+mod suggest;
 mod target;
 mod text;
+mod timestamp;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;

@@ -10,6 +10,29 @@ use spindle_ffs::Dialect;
 use spindle_ffs::ondisk::flags;
 use spindle_ondisk::Endian;
 
+/// The type of the file system to make.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The fast file system.
+    Ffs,
+    /// The multi-structured file system.
+    Mfs,
+    /// An old file system.
+    Old(spindle_v7::Format),
+}
+
+/// Parses the type of a file system.
+pub fn parse_kind(name: &str) -> Result<Kind, String> {
+    match name {
+        "ffs" | "ufs" => Ok(Kind::Ffs),
+        "mfs" => Ok(Kind::Mfs),
+        _ => name
+            .parse()
+            .map(Kind::Old)
+            .map_err(|e: String| format!("neither ffs nor mfs nor an old file system: {e}")),
+    }
+}
+
 /// The parameters of newfs.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "File system")]
@@ -77,6 +100,10 @@ pub struct FsArgs {
     /// Do not use check-hashes (UFS2 of FreeBSD)
     #[arg(long)]
     no_check_hashes: bool,
+    /// Owner of the root directory, as two numbers (default, and without a value: the user who
+    /// runs the command, who could not use the file system otherwise)
+    #[arg(long, value_name = "UID:GID", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_owner)]
+    root_owner: Option<(u32, u32)>,
     /// Sector size of the device in bytes
     #[arg(short = 'S', long, value_name = "BYTES", default_value_t = 512, value_parser = text::parse_small)]
     sector_size: u32,
@@ -144,6 +171,22 @@ pub fn parse_optimization(name: &str) -> Result<Optimization, String> {
     }
 }
 
+/// Returns the user and the group who run the command; 0 and 0 for root in any group.
+fn caller() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if uid.is_root() { (0, 0) } else { (uid.as_raw(), gid.as_raw()) }
+}
+
+/// Parses a user and a group, 1000:1000; nothing stands for those who run the command.
+fn parse_owner(text: &str) -> Result<(u32, u32), String> {
+    if text.is_empty() {
+        return Ok(caller());
+    }
+    let number = |text: &str| text.parse().ok().filter(|&id| id < u32::MAX);
+    let owner = text.split_once(':').and_then(|(uid, gid)| Some((number(uid)?, number(gid)?)));
+    owner.ok_or_else(|| "give two numbers, as 1000:1000".into())
+}
+
 impl FsArgs {
     /// Returns the volume name.
     pub fn label(&self) -> Option<&str> {
@@ -158,13 +201,23 @@ impl FsArgs {
     /// Returns true if a parameter other than the block size is set that only the fast file system
     /// has.
     pub fn is_for_ffs_only(&self) -> bool {
-        Parameters { bsize: None, ..self.parameters(0) } != Parameters::new(0)
+        Parameters { bsize: None, root_owner: (0, 0), ..self.parameters(0) } != Parameters::new(0)
     }
 
     /// Returns true if a parameter other than the volume name is set that only the fast file system
     /// has.
     pub fn is_for_ffs(&self) -> bool {
-        Parameters { label: None, ..self.parameters(0) } != Parameters::new(0)
+        Parameters { label: None, root_owner: (0, 0), ..self.parameters(0) } != Parameters::new(0)
+    }
+
+    /// Returns the user and group that the root directory is to have, if they are given.
+    pub fn root_owner(&self) -> Option<(u32, u32)> {
+        self.root_owner
+    }
+
+    /// Returns the user and group that the root directory of a new file system gets.
+    pub fn owner_of_root(&self) -> (u32, u32) {
+        self.root_owner.unwrap_or_else(caller)
     }
 
     /// Returns the parameters of newfs for a file system of `size_bytes`.
@@ -211,6 +264,7 @@ impl FsArgs {
             fs_flags: flag(self.soft_updates, flags::FS_DOSOFTDEP)
                 | flag(self.multilabel, flags::FS_MULTILABEL)
                 | flag(self.trim, flags::FS_TRIM),
+            root_owner: self.owner_of_root(),
             ..Parameters::new(size_bytes)
         }
     }

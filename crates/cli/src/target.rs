@@ -31,7 +31,7 @@ pub struct ImagePath {
 impl ImagePath {
     /// Returns the text `IMAGE:/path`.
     pub fn display(&self) -> String {
-        format!("{}:{}", self.image, crate::text::printable(&self.path))
+        crate::text::quoted(&[self.image.as_bytes(), b":", &self.path].concat())
     }
 }
 

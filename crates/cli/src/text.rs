@@ -1,12 +1,11 @@
-//! The textual form of values: names, modes, sizes and times.
+//! The textual form of values: names, modes and sizes.
 
-use spindle_clock::Timestamp;
 use spindle_ffs::{InodeFormat, Version};
 use spindle_ondisk::Endian;
 use spindle_v7::Family;
 use spindle_vfs::FileKind;
 
-pub use spindle::text::{encoded, printable, terminal_safe, terminal_safe_lines};
+pub use spindle::text::{encoded, human, printable, quoted, terminal_safe, terminal_safe_lines};
 
 /// Returns type and permissions as `ls -l` prints them.
 pub fn mode_string(kind: FileKind, perm: u32) -> String {
@@ -84,35 +83,6 @@ pub const fn old_family(family: Family) -> &'static str {
     }
 }
 
-/// Returns year, month, day, hour, minute and second of a time, in UTC.
-fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
-    // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years of 146,097
-    // days; a year that starts in March has its leap day at the end.
-    let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-    let days = days + 719_468;
-    let (era, doe) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let march_month = (5 * doy + 2) / 153;
-    let day = doy - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = yoe + era * 400 + i64::from(month <= 2);
-    let small = |n: i64| u32::try_from(n).unwrap_or(0);
-    (year, small(month), small(day), small(rest / 3600), small(rest / 60 % 60), small(rest % 60))
-}
-
-/// Returns a time in UTC, to the minute, as in listings.
-pub fn minute(time: Timestamp) -> String {
-    let (year, month, day, hour, min, _) = civil(time.secs);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{min:02}")
-}
-
-/// Returns a time in UTC with nanoseconds (RFC 3339).
-pub fn exact(time: Timestamp) -> String {
-    let (year, month, day, hour, min, sec) = civil(time.secs);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{min:02}:{sec:02}.{:09}Z", time.nanos)
-}
-
 /// Parses a number of bytes: digits, and `k`, `m`, `g` or `t` for powers of 1024 (`b` for 512-byte
 /// sectors).
 ///
@@ -156,17 +126,6 @@ mod tests {
         assert_eq!(mode_string(FileKind::Regular, 0o4755), "-rwsr-xr-x");
         assert_eq!(mode_string(FileKind::Directory, 0o1777), "drwxrwxrwt");
         assert_eq!(mode_string(FileKind::Fifo, 0o7600), "prwS--S--T");
-    }
-
-    /// Promise: dates are right on leap days, before 1970, and far away.
-    #[test]
-    fn dates() {
-        assert_eq!(exact(Timestamp::new(0, 0)), "1970-01-01T00:00:00.000000000Z");
-        assert_eq!(exact(Timestamp::new(951_782_400, 5)), "2000-02-29T00:00:00.000000005Z");
-        assert_eq!(exact(Timestamp::new(-1, 0)), "1969-12-31T23:59:59.000000000Z");
-        assert_eq!(minute(Timestamp::new(4_107_542_400, 0)), "2100-03-01 00:00");
-        assert_eq!(minute(Timestamp::new(-62_135_596_800, 0)), "0001-01-01 00:00");
-        exact(Timestamp::new(i64::MAX / 2, 0));
     }
 
     /// Promise: units are powers of 1024, and invalid text is refused.

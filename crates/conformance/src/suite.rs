@@ -17,6 +17,7 @@ mod bench;
 mod data;
 mod directories;
 pub(crate) mod errnos;
+mod handles;
 mod holes;
 mod kinds;
 mod links;
@@ -75,8 +76,6 @@ pub enum Feature {
     FifosAndSockets,
     /// File flags ([`spindle_vfs::SetAttr::flags`]).
     Flags,
-    /// Generations that distinguish a new inode from an old one with the same number.
-    Generations,
 }
 
 /// A behaviour: its name and its test.
@@ -116,6 +115,8 @@ macro_rules! conformance_list {
                 directory_link_limit,
                 unlinked_file_stays_until_forgotten, remount_frees_files_without_names,
                 freed_numbers_are_stale, removed_directory_takes_no_names, references_are_counted;
+            handles: handles_outlive_references, handles_of_removed_files_are_stale,
+                handles_of_reused_numbers_differ, handles_of_any_number;
             rename: rename_matrix, rename_refuses, rename_moves_directories, rename_never_into_itself,
                 rename_onto_another_name_of_the_same_file, rename_keeps_replaced_file_alive, rename_noreplace,
                 exchange_swaps_anything, exchange_refuses;
@@ -136,7 +137,8 @@ macro_rules! conformance_list {
                 a_full_disk_keeps_old_data, a_full_disk_creates_names_completely_or_not,
                 failed_allocation_changes_nothing;
             threads: threads_in_their_own_directories, threads_in_one_directory, threads_moving_directories,
-                threads_writing_files, threads_listing_a_changing_directory, threads_using_removed_files;
+                threads_writing_files, threads_listing_a_changing_directory, threads_using_removed_files,
+                threads_using_old_handles;
         }
     };
 }

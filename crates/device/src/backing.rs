@@ -5,7 +5,6 @@
 //! state of the device is unknown and more writes would build on it. Reads are still possible.
 
 use crate::{Error, Info, Op, Result};
-use rustix::fs::FlockOperation;
 use std::fs::File;
 use std::io::{Error as IoError, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -124,7 +123,7 @@ impl Backing {
 /// that another thread is starting has a copy of the descriptor, until it executes its program.
 impl Drop for Backing {
     fn drop(&mut self) {
-        if let Err(e) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
+        if let Err(e) = crate::lock::unlock(&self.file) {
             log::debug!("{}: unlocking: {e}", self.info.name);
         }
     }

@@ -73,6 +73,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the name of the device, which the message begins with.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        match self {
+            Self::OutOfRange { device, .. }
+            | Self::Misaligned { device, .. }
+            | Self::ReadOnly { device }
+            | Self::Io { device, .. }
+            | Self::Busy { device, .. }
+            | Self::Unusable { device, .. }
+            | Self::Latched { device, .. } => device,
+        }
+    }
+
     /// Returns a failure of the system in `action` on `device`.
     #[must_use]
     pub fn io(device: &str, action: impl Into<String>, source: std::io::Error) -> Self {

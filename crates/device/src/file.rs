@@ -10,14 +10,15 @@
 //! lock is held exactly as long as the device exists; the first failed write or flush ends writing.
 
 use crate::backing::Backing;
+use crate::lock::{WHOLE, lock};
 #[cfg(target_os = "linux")]
 use crate::uring::Ring;
 use crate::workers::Workers;
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -34,6 +35,18 @@ pub enum Caching {
     /// Bypassing the page cache. The sector size is then what the system requires for direct
     /// transfers.
     Direct,
+}
+
+/// How the system is kept from mounting a block device that is opened for writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claim {
+    /// The device is claimed until it is closed.
+    #[default]
+    Kept,
+    /// The device must not be claimed; the caller is about to have the system mount it.
+    Checked,
+    /// Another open file of this process, or a mount that it serves, has the claim.
+    Elsewhere,
 }
 
 /// The engine of asynchronous transfers.
@@ -53,11 +66,10 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Use of the page cache.
     pub caching: Caching,
-    /// Takes an advisory lock: exclusive for writing, shared for reading.
+    /// Takes an advisory lock of the part that is used: exclusive for writing, shared for reading.
     pub lock: bool,
-    /// Lets the system mount a block device that is opened for writing, after checking that it has
-    /// not done so; for a caller that is about to mount it.
-    pub mountable: bool,
+    /// How the system is kept from using a block device that is opened for writing with a lock.
+    pub claim: Claim,
     /// Engine of asynchronous transfers.
     pub engine: Engine,
 }
@@ -66,7 +78,13 @@ impl OpenOptions {
     /// Returns options for reading and writing, with an exclusive lock.
     #[must_use]
     pub fn read_write() -> Self {
-        Self { read_only: false, caching: Caching::Auto, lock: true, mountable: false, engine: Engine::Auto }
+        Self {
+            read_only: false,
+            caching: Caching::Auto,
+            lock: true,
+            claim: Claim::default(),
+            engine: Engine::Auto,
+        }
     }
 
     /// Returns options for reading, with a shared lock.
@@ -110,7 +128,7 @@ impl FileDevice {
     /// [`Error::Busy`] if another program holds the lock, [`Error::Unusable`] if it is neither a
     /// file nor a block device, [`Error::Io`] if the system refuses.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        Self::open_sized(path.as_ref(), options, Sizing::Keep)
+        Self::open_part(path.as_ref(), options, &WHOLE)
     }
 
     /// Creates a sparse file of `size_bytes` zero bytes; replaces the content of an existing file
@@ -119,7 +137,7 @@ impl FileDevice {
     /// # Errors
     /// Those of [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
     pub fn create(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
-        Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes))
+        Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes), &WHOLE)
     }
 
     /// Opens an existing file and sets its size to `size_bytes`, keeping the content that fits. A
@@ -128,10 +146,15 @@ impl FileDevice {
     /// # Errors
     /// Those of [`Self::create`].
     pub fn open_resized(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
-        Self::open_sized(path.as_ref(), options, Sizing::Set(size_bytes))
+        Self::open_sized(path.as_ref(), options, Sizing::Set(size_bytes), &WHOLE)
     }
 
-    fn open_sized(path: &Path, options: &OpenOptions, sizing: Sizing) -> Result<Self> {
+    /// Opens an existing file or block device of which only the bytes `part` are used and locked.
+    pub(crate) fn open_part(path: &Path, options: &OpenOptions, part: &Range<u64>) -> Result<Self> {
+        Self::open_sized(path, options, Sizing::Keep, part)
+    }
+
+    fn open_sized(path: &Path, options: &OpenOptions, sizing: Sizing, part: &Range<u64>) -> Result<Self> {
         let name = path.display().to_string();
         if options.read_only && !matches!(sizing, Sizing::Keep) {
             return Err(Error::ReadOnly { device: name });
@@ -153,7 +176,7 @@ impl FileDevice {
             Caching::Direct => true,
         };
         let mut flags = if direct { system::DIRECT } else { 0 };
-        if is_block && options.lock && !options.read_only {
+        if is_block && options.lock && !options.read_only && options.claim != Claim::Elsewhere {
             flags |= system::EXCLUSIVE;
         }
         let action = if options.read_only { "opening" } else { "opening for writing" };
@@ -168,8 +191,11 @@ impl FileDevice {
                 .map_err(|e| match Errno::from_io_error(&e) {
                     Some(Errno::BUSY) => Error::Busy {
                         device: name.clone(),
-                        reason: "the system uses this block device; unmount it first, or open it read-only"
-                            .into(),
+                        reason:
+                            "the system, or a program, uses this block device; unmount it first, or open it \
+                                 read-only; several partitions are used at once through the devices that the \
+                                 system has for them (or losetup -o)"
+                                .into(),
                     },
                     Some(Errno::INVAL) if direct => Error::Unusable {
                         device: name.clone(),
@@ -179,12 +205,12 @@ impl FileDevice {
                 })
         };
         let mut file = open(flags)?;
-        if options.mountable && flags & system::EXCLUSIVE != 0 {
+        if options.claim == Claim::Checked && flags & system::EXCLUSIVE != 0 {
             drop(file);
             file = open(flags & !system::EXCLUSIVE)?;
         }
         if options.lock {
-            lock(&file, &name, options.read_only)?;
+            lock(&file, &name, part, options.read_only)?;
         }
         if let Sizing::Set(size) | Sizing::Empty(size) = sizing
             && !is_block
@@ -240,37 +266,6 @@ impl FileDevice {
                 Err(e) => ActiveEngine::Failed(e),
             }
         })
-    }
-}
-
-/// Takes the advisory lock of `file`, or reports who may hold it.
-fn lock(file: &File, name: &str, read_only: bool) -> Result<()> {
-    let (operation, reason) = if read_only {
-        (
-            FlockOperation::NonBlockingLockShared,
-            "another program has it open for writing; unmount it there first",
-        )
-    } else {
-        (
-            FlockOperation::NonBlockingLockExclusive,
-            "another program has it open; unmount it there first, or open it read-only if that one does too",
-        )
-    };
-    loop {
-        match rustix::fs::flock(file, operation) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Busy { device: name.to_owned(), reason: reason.to_owned() });
-            }
-            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                log::warn!(
-                    "{name}: its file system has no locks, so other programs can use it at the same time"
-                );
-                return Ok(());
-            }
-            Err(e) => return Err(Error::io(name, "locking", e.into())),
-        }
     }
 }
 

@@ -15,6 +15,7 @@ mod cow;
 mod error;
 mod file;
 mod label;
+mod lock;
 mod memory;
 mod mirror;
 mod spec;
@@ -29,8 +30,9 @@ mod workers;
 pub use buffer::AlignedBuf;
 pub use cow::CowDevice;
 pub use error::{Error, Result};
-pub use file::{Caching, Engine, FileDevice, OpenOptions};
+pub use file::{Caching, Claim, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
+pub use lock::lock_holders;
 pub use memory::MemoryDevice;
 pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};
 pub use spec::{Part, Spec, open_spec};
@@ -144,6 +146,13 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// The range is outside the device. A device that cannot discard does nothing.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Hints that what is transferred next begins at `offset`, and that what comes after it follows
+    /// in sequence: a disk that is idle moves its heads there. Nothing depends on it, so a device
+    /// that has no heads to move does nothing.
+    fn prepare(&self, offset: u64) {
+        let _ = offset;
+    }
 
     /// Reads into `buf` and waits.
     ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Size in bytes of a lazily allocated chunk.
 const CHUNK: usize = 64 * 1024;
 
-/// A sparse device in memory: unwritten bytes take no memory and read as zeros.
+/// A sparse device in memory: bytes that are not written, or only with zeros, take no memory.
 pub struct MemoryDevice {
     info: Info,
     chunks: RwLock<HashMap<u64, Arc<[u8]>>>,
@@ -93,6 +93,9 @@ impl MemoryDevice {
     fn put(&self, offset: u64, buf: &[u8]) {
         let mut chunks = self.chunks.write();
         for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
+            if !chunks.contains_key(&chunk) && buf[at..at + n].iter().all(|&byte| byte == 0) {
+                continue;
+            }
             let bytes = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into());
             Arc::make_mut(bytes)[within..within + n].copy_from_slice(&buf[at..at + n]);
         }

@@ -645,6 +645,10 @@ impl Device for Mirror {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
         self.written().iter().try_for_each(|member| member.device.discard(offset, len))
     }
+
+    fn prepare(&self, offset: u64) {
+        self.written().iter().for_each(|member| member.device.prepare(offset));
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::{Caching, Device, Error, FileDevice, OpenOptions, Result, Window, partitions};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,8 +22,13 @@ pub enum Part {
     Whole,
     /// The partition of this name, as in [`crate::Table::find`].
     Named(String),
-    /// From this byte to the end.
-    Offset(u64),
+    /// From a byte on.
+    Offset {
+        /// The first byte.
+        at: u64,
+        /// Number of bytes, if it is known what is there; otherwise it reaches to the end.
+        len: Option<u64>,
+    },
 }
 
 impl Spec {
@@ -44,46 +50,65 @@ impl Spec {
             return Ok(whole());
         }
         let part = match part.strip_prefix("offset=") {
-            Some(number) => Part::Offset(parse_bytes(number).ok_or_else(|| Error::Unusable {
-                device: path.to_owned(),
-                reason: format!("offset={number} is not a number of bytes"),
-            })?),
+            Some(number) => {
+                let at = parse_bytes(number).ok_or_else(|| Error::Unusable {
+                    device: path.to_owned(),
+                    reason: format!("offset={number} is not a number of bytes"),
+                })?;
+                Part::Offset { at, len: None }
+            }
             None => Part::Named(part.to_owned()),
         };
         Ok(Self { path: path.into(), part })
     }
 
-    /// Opens the device.
+    /// Opens the device. A lock covers the bytes of the part only.
     ///
     /// # Errors
     /// Those of [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
     pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn Device>> {
-        let device = Arc::new(FileDevice::open(&self.path, options)?);
-        let size = device.info().size_bytes;
-        let (start, len) = match &self.part {
-            Part::Whole => return Ok(device),
-            Part::Offset(offset) => (*offset, size.saturating_sub(*offset)),
+        let Some(part) = self.bytes(options)? else {
+            return Ok(Arc::new(FileDevice::open(&self.path, options)?));
+        };
+        let device = Arc::new(FileDevice::open_part(&self.path, options, &part)?);
+        let len = part.end.min(device.info().size_bytes).saturating_sub(part.start);
+        Ok(Arc::new(Window::new(device, part.start, len, self.to_string())?))
+    }
+
+    /// Returns the byte of the disk at which the part begins.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn first_byte(&self) -> Result<u64> {
+        Ok(self.bytes(&OpenOptions::read_only())?.map_or(0, |part| part.start))
+    }
+
+    /// Returns the bytes of the part on the disk; none if it is all of it, however large that
+    /// becomes.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    fn bytes(&self, options: &OpenOptions) -> Result<Option<Range<u64>>> {
+        match &self.part {
+            Part::Whole => Ok(None),
+            Part::Offset { at, len } => Ok(Some(*at..len.map_or(u64::MAX, |len| at.saturating_add(len)))),
             Part::Named(name) => {
                 // Direct transfers to a file may need larger sectors than those of its labels.
                 let buffered = OpenOptions {
-                    read_only: true,
                     caching: Caching::Buffered,
                     lock: false,
-                    mountable: false,
                     engine: options.engine,
+                    ..OpenOptions::read_only()
                 };
-                let table = match options.caching {
-                    Caching::Direct => partitions(&FileDevice::open(&self.path, &buffered)?)?,
-                    Caching::Auto | Caching::Buffered => partitions(&*device)?,
-                };
+                let table = partitions(&FileDevice::open(&self.path, &buffered)?)?;
                 for note in &table.notes {
                     log::warn!("{}: {note}", table.device);
                 }
                 let partition = table.find(name)?;
-                (partition.start_bytes, partition.size_bytes)
+                let start = partition.start_bytes;
+                Ok(Some(start..start.saturating_add(partition.size_bytes)))
             }
-        };
-        Ok(Arc::new(Window::new(device, start, len, self.to_string())?))
+        }
     }
 }
 
@@ -93,7 +118,7 @@ impl fmt::Display for Spec {
         match &self.part {
             Part::Whole => write!(f, "{path}"),
             Part::Named(name) => write!(f, "{path}@{name}"),
-            Part::Offset(offset) => write!(f, "{path}@offset={offset}"),
+            Part::Offset { at, .. } => write!(f, "{path}@offset={at}"),
         }
     }
 }

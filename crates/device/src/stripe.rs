@@ -209,6 +209,16 @@ impl Device for Stripe {
             .into_iter()
             .try_for_each(|part| self.members[part.member].discard(part.offset, part.len() as u64))
     }
+
+    /// Prepares each member for the first unit from `offset` on that it has.
+    fn prepare(&self, offset: u64) {
+        let Some(zone) = self.zones.iter().find(|zone| offset < zone.range.end) else { return };
+        let turn = self.unit * zone.members.len() as u64;
+        let len = turn.min(zone.range.end - offset);
+        for Part { member, offset, .. } in self.parts(offset, index(len)) {
+            self.members[member].prepare(offset);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -282,6 +292,43 @@ mod tests {
         assert_eq!(parts.len(), 4);
         assert_eq!(parts[0].len(), index(2 * UNIT));
         assert_eq!((parts[1].member, parts[1].offset, parts[1].len()), (1, 0, index(2 * UNIT)));
+    }
+
+    /// Promise: each member is prepared for what it has first from an address on.
+    #[test]
+    fn members_are_prepared_for_their_next_unit() {
+        struct Heads(MemoryDevice, Mutex<Vec<u64>>);
+        impl Device for Heads {
+            fn info(&self) -> &Info {
+                self.0.info()
+            }
+            fn submit(&self, request: Request) -> Result<Ticket> {
+                self.0.submit(request)
+            }
+            fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+                self.0.wait(ticket)
+            }
+            fn flush(&self) -> Result<()> {
+                self.0.flush()
+            }
+            fn discard(&self, offset: u64, len: u64) -> Result<()> {
+                self.0.discard(offset, len)
+            }
+            fn prepare(&self, offset: u64) {
+                self.1.lock().push(offset);
+            }
+        }
+        let members = [8, 8, 4].map(|n| Arc::new(Heads(MemoryDevice::new(n * UNIT), Mutex::default())));
+        let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+        let stripe = Stripe::new(devices, UNIT, "stripe".into()).unwrap();
+        let prepared = |offset| {
+            stripe.prepare(offset);
+            members.each_ref().map(|member| member.1.lock().pop())
+        };
+        assert_eq!(prepared(0), [Some(0); 3]);
+        assert_eq!(prepared(UNIT + 512), [Some(UNIT), Some(512), Some(0)]);
+        assert_eq!(prepared(12 * UNIT), [Some(4 * UNIT), Some(4 * UNIT), None]);
+        assert_eq!(prepared(100 * UNIT), [None; 3]);
     }
 
     /// Promise: nothing beyond the ends is accessed, and units must be whole sectors.

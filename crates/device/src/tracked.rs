@@ -70,6 +70,10 @@ impl Device for Tracked {
         self.inner.discard(offset, len)
     }
 
+    fn prepare(&self, offset: u64) {
+        self.inner.prepare(offset);
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.inner.read_at(offset, buf)
     }

@@ -68,6 +68,10 @@ impl Device for Window {
         self.inner.discard(self.offset + offset, len)
     }
 
+    fn prepare(&self, offset: u64) {
+        self.inner.prepare(self.offset + offset);
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.info.check(Op::Read, offset, buf.len())?;
         self.inner.read_at(self.offset + offset, buf)

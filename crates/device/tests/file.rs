@@ -197,6 +197,34 @@ fn locks_exclude() {
     FileDevice::open(&path, &rw).unwrap();
 }
 
+/// Promise: parts that do not overlap can be open for writing at the same time; what overlaps one of
+/// them is refused, with the process that uses it, until that is closed.
+#[test]
+fn parts_are_locked_apart() {
+    let (_dir, path) = image(16 * SECTOR);
+    let part = |at, len| Spec { path: path.clone(), part: Part::Offset { at, len } };
+    let (rw, ro) = (OpenOptions::read_write(), OpenOptions::read_only());
+    let first = part(0, Some(4096)).open(&rw).unwrap();
+    let second = part(4096, None).open(&rw).unwrap();
+    assert_eq!((first.info().size_bytes, second.info().size_bytes), (4096, 4096));
+    let user = format!("process {}", std::process::id());
+    for (at, len) in [(0, Some(512)), (3584, Some(1024)), (4096, Some(512)), (0, None)] {
+        for options in [&rw, &ro] {
+            let refused = part(at, len).open(options).err().unwrap();
+            assert!(
+                matches!(refused, Error::Busy { .. }) && refused.to_string().contains(&user),
+                "{refused}"
+            );
+        }
+    }
+    assert!(matches!(FileDevice::open(&path, &ro), Err(Error::Busy { .. })));
+    drop(second);
+    let readers = [part(4096, None).open(&ro).unwrap(), part(4608, None).open(&ro).unwrap()];
+    assert!(matches!(part(7680, None).open(&rw), Err(Error::Busy { .. })));
+    drop((first, readers));
+    FileDevice::open(&path, &rw).unwrap();
+}
+
 /// Promise: a file that is not whole sectors is used up to its last whole sector; the rest is out
 /// of range, as is anything truncated after opening.
 #[test]

@@ -4,13 +4,16 @@
 //! ready. So the process forks first, before it starts threads, opens images or mounts anything.
 //! The child does all the work. The parent waits on a pipe for the byte [`READY`], or for the text
 //! of the error.
+//!
+//! The child closes the descriptors that it has inherited: a script may hold a lock with one, or
+//! wait for the end of a pipe.
 
 use crate::{Error, Result, Signals};
 use nix::unistd::{ForkResult, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2, setsid};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::process::ExitCode;
 
@@ -114,11 +117,25 @@ fn become_daemon() -> Result<Side> {
     match unsafe { fork() }.map_err(|e| failed(e.into()))? {
         ForkResult::Parent { .. } => Ok(Side::Parent(File::from(read))),
         ForkResult::Child => {
+            drop(read);
+            close_others(&write).map_err(failed)?;
             setsid().map_err(|e| failed(e.into()))?;
             dup2_stdin(null()?).map_err(|e| failed(e.into()))?;
             Ok(Side::Child(File::from(write)))
         }
     }
+}
+
+/// Closes all descriptors except the standard ones and `kept`. Nothing else here may own one.
+fn close_others(kept: &OwnedFd) -> io::Result<()> {
+    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open.into_iter().filter(|&fd| fd > libc::STDERR_FILENO && fd != kept.as_raw_fd()) {
+        // One of them was that of the directory, which is closed by now.
+        let _ = nix::unistd::close(fd);
+    }
+    Ok(())
 }
 
 fn wait_for_child(mut pipe: File) -> Result<ExitCode> {

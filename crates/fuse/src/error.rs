@@ -56,6 +56,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns true if something cannot be mounted, unmounted or remounted because it is in use.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Mount { source, .. } if source.raw_os_error() == Some(libc::EBUSY))
+    }
+
     pub(crate) fn option(word: &str, why: &str) -> Self {
         Self::Option { word: word.into(), why: why.into() }
     }

@@ -16,6 +16,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::mount::{MntFlags, MsFlags};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::{getegid, geteuid};
+use spindle_vfs::AtimePolicy;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -64,7 +65,7 @@ pub(crate) fn mount(dir: &Path, source: &str, options: &MountOptions) -> Result<
     let root = geteuid().is_root();
     check_access(options.access, root)?;
     for (asked, word) in [(options.suid, "suid"), (options.dev, "dev")] {
-        if asked && (!root || options.auto_unmount) {
+        if asked == Some(true) && (!root || options.auto_unmount) {
             let why = if root { "cannot be combined with auto_unmount" } else { "is for root only" };
             return Err(Error::option(word, why));
         }
@@ -105,14 +106,7 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
         (",default_permissions", needs_permission_checks(options)),
     ];
     let data = words.into_iter().filter(|&(_, on)| on).fold(data, |data, (word, _)| data + word);
-    let flags = [
-        (MsFlags::MS_RDONLY, options.read_only),
-        (MsFlags::MS_NOSUID, !options.suid),
-        (MsFlags::MS_NODEV, !options.dev),
-        (MsFlags::MS_NOEXEC, !options.exec),
-    ];
-    let flags =
-        flags.into_iter().filter(|&(_, on)| on).fold(MsFlags::empty(), |flags, (flag, _)| flags | flag);
+    let flags = flags(options);
     let mount = |kind: &str, source: &Path, data: &str| {
         let fs_type = format!("{kind}.{}", options.subtype);
         nix::mount::mount(Some(source), dir, Some(fs_type.as_str()), flags, Some(data))
@@ -132,6 +126,36 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
     Ok(fuse.into())
 }
 
+/// Returns the flags of mount(2). FUSE takes no notice of the rule for access times, but the table
+/// of mounts shows it, and mount(8) repeats what that shows at a remount.
+fn flags(options: &MountOptions) -> MsFlags {
+    let flags = [
+        (MsFlags::MS_RDONLY, options.read_only),
+        (MsFlags::MS_NOSUID, options.suid != Some(true)),
+        (MsFlags::MS_NODEV, options.dev != Some(true)),
+        (MsFlags::MS_NOEXEC, !options.exec),
+        (MsFlags::MS_NOATIME, options.atime == AtimePolicy::Never),
+        (MsFlags::MS_RELATIME, options.atime == AtimePolicy::Relative),
+        (MsFlags::MS_STRICTATIME, options.atime == AtimePolicy::Always),
+    ];
+    flags.into_iter().filter(|&(_, on)| on).fold(MsFlags::empty(), |flags, (flag, _)| flags | flag)
+}
+
+/// Gives the mount of `device` on `dir` the flags of `options`; only root can do it. If it becomes
+/// read-only the kernel writes back all pages first.
+///
+/// # Errors
+/// [`Error::Mount`] with EBUSY if it is to become read-only and files are open for writing, or are
+/// open and have no name any more.
+pub(crate) fn remount(dir: &Path, device: MountDevice, options: &MountOptions) -> Result<()> {
+    if mountinfo::mounted_on(dir)?.is_none_or(|entry| entry.device != device) {
+        return Err(Error::State(format!("{} is not where it was mounted any more", dir.display())));
+    }
+    let flags = flags(options) | MsFlags::MS_REMOUNT;
+    nix::mount::mount(None::<&str>, dir, None::<&str>, flags, None::<&str>)
+        .map_err(|e| Error::mount("remount", dir, e))
+}
+
 fn mount_by_helper(
     dir: &Path,
     source: &str,
@@ -149,7 +173,7 @@ fn mount_by_helper(
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
         .stdin(Stdio::null())
         .spawn()
-        .map_err(|e| failed("cannot run", e))?;
+        .map_err(|e| not_run("mount", dir, e))?;
     drop(theirs);
     let fd = receive_fd(&ours);
     if options.auto_unmount {
@@ -167,12 +191,25 @@ fn mount_by_helper(
     }
 }
 
+/// Returns the error of a `fusermount3` that could not be started.
+fn not_run(what: &str, dir: &Path, error: io::Error) -> Error {
+    let dir = dir.display();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::State(format!(
+            "cannot {what} {dir}: {FUSERMOUNT} is not installed, and only root can do without it; install the package \
+             fuse3"
+        ));
+    }
+    Error::system(format!("cannot {what} {dir}: cannot run {FUSERMOUNT}"), error)
+}
+
 /// Returns the options for `fusermount3`, which removes a backslash before a comma or a backslash.
 fn helper_options(source: &str, options: &MountOptions) -> String {
     let mut text = format!("fsname={}", source.replace('\\', r"\\").replace(',', r"\,"));
     let words = [
         ("ro", options.read_only),
         ("noexec", !options.exec),
+        ("noatime", options.atime == AtimePolicy::Never),
         ("nosuid", true),
         ("nodev", true),
         ("allow_other", options.access == Access::Everyone),
@@ -218,6 +255,8 @@ pub(crate) enum Unmount {
     Unused,
     /// Detach the mount now; it ends with its last use.
     Detach,
+    /// Break the connection with the daemon, which fails all requests, and detach the mount.
+    Abort,
 }
 
 /// Unmounts `device` from `dir` (an absolute path without symbolic links). Does nothing if it is
@@ -229,17 +268,17 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
         _ => return Err(Error::mount("unmount", dir, Errno::EBUSY)),
     }
     if geteuid().is_root() {
-        let detach = if how == Unmount::Detach { MntFlags::MNT_DETACH } else { MntFlags::empty() };
-        return nix::mount::umount2(dir, MntFlags::UMOUNT_NOFOLLOW | detach)
-            .map_err(|e| Error::mount("unmount", dir, e));
+        let unmount = |flag| nix::mount::umount2(dir, MntFlags::UMOUNT_NOFOLLOW | flag);
+        let result = match how {
+            Unmount::Unused => unmount(MntFlags::empty()),
+            Unmount::Detach => unmount(MntFlags::MNT_DETACH),
+            Unmount::Abort => unmount(MntFlags::MNT_FORCE).or_else(|_| unmount(MntFlags::MNT_DETACH)),
+        };
+        return result.map_err(|e| Error::mount("unmount", dir, e));
     }
     let mut command = Command::new(FUSERMOUNT);
-    command.args(if how == Unmount::Detach { &["-u", "-q", "-z", "--"][..] } else { &["-u", "-q", "--"] });
-    let status = command
-        .arg(dir)
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|e| Error::system(format!("cannot run {FUSERMOUNT}"), e))?;
+    command.args(if how == Unmount::Unused { &["-u", "-q", "--"][..] } else { &["-u", "-q", "-z", "--"] });
+    let status = command.arg(dir).stdin(Stdio::null()).status().map_err(|e| not_run("unmount", dir, e))?;
     // The helper does not report the reason; usually the mount is in use.
     if status.success() { Ok(()) } else { Err(Error::mount("unmount", dir, Errno::EBUSY)) }
 }

@@ -17,7 +17,7 @@
 //!         let mut options = MountOptions::default();
 //!         options.parse("noatime,allow_other")?;
 //!         let fs = open_image("disk.img")?; // Start threads only from here on.
-//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, None, signals, ready)
+//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, None, (signals, ready), |_| ())
 //!     })
 //! }
 //! ```
@@ -66,8 +66,9 @@ mod waiting;
 
 pub use daemon::{Mode, Ready, launch};
 pub use error::{Error, Result};
+pub use mountinfo::mount_device;
 pub use options::{Access, MountOptions, WriteLimit};
-pub use serve::{serve, umount};
-pub use session::{Session, Unmounter, mount};
+pub use serve::{Umount, serve, umount};
+pub use session::{Remounter, Session, Unmounter, mount};
 pub use signals::Signals;
 pub use waiting::{is_held_by_ending_daemon, wait_for_ending_daemon};

@@ -47,6 +47,26 @@ impl MountEntry {
     }
 }
 
+/// Returns the device number `major:minor` of the FUSE mount on the directory `dir`.
+///
+/// # Errors
+/// If nothing is mounted there, or something else.
+pub fn mount_device(dir: &Path) -> Result<String> {
+    Ok(fuse_mount_on(&canonical(dir).map_err(|e| Error::mount("look at", dir, e))?)?.device.to_string())
+}
+
+/// Returns the topmost mount on exactly this directory if it is a FUSE mount.
+pub(crate) fn fuse_mount_on(dir: &Path) -> Result<MountEntry> {
+    let Some(entry) = mounted_on(dir)? else {
+        return Err(Error::State(format!("nothing is mounted on {}", dir.display())));
+    };
+    if !entry.is_fuse() {
+        let (dir, found) = (dir.display(), entry.fs_type);
+        return Err(Error::State(format!("{dir} is a mount of type {found}, not of Spindle")));
+    }
+    Ok(entry)
+}
+
 /// Returns the topmost mount on exactly this directory, an absolute path without symbolic links.
 pub(crate) fn mounted_on(dir: &Path) -> Result<Option<MountEntry>> {
     Ok(all()?.into_iter().rfind(|entry| entry.mount_point == dir))

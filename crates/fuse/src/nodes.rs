@@ -63,6 +63,14 @@ impl Nodes {
         self.shard(ino).lock().get(&ino).map_or(0, |node| node.flags)
     }
 
+    /// Returns the inodes to which the kernel has references, and their number.
+    pub(crate) fn references(&self) -> Vec<(Ino, u64)> {
+        let of = |shard: &Mutex<HashMap<Ino, Node>>| {
+            shard.lock().iter().map(|(&ino, node)| (ino, node.references)).collect::<Vec<_>>()
+        };
+        self.shards.iter().flat_map(of).collect()
+    }
+
     /// Releases all remaining references in the file system.
     pub(crate) fn release_all(&self, fs: &dyn FileSystem) {
         for (ino, references) in self.drain() {
@@ -117,8 +125,11 @@ mod tests {
         assert_eq!(nodes.release(Ino(5), 2), 1);
         assert_eq!(nodes.release(Ino(5), 1), 0);
         nodes.add_reference(&attr(5));
+        let mut references = nodes.references();
+        references.sort_unstable();
         let mut rest = nodes.drain();
         rest.sort_unstable();
+        assert_eq!(references, rest);
         assert_eq!(rest, [(Ino(5), 1), (Ino(21), 1)]);
         assert_eq!(nodes.drain(), []);
     }

@@ -4,7 +4,7 @@
 //! caller (`offset`, `force`, the access-time policy), because `mount(8)` passes all of them in one
 //! string. Later options override earlier ones, as with every `mount`.
 
-use crate::{Error, Result};
+use crate::{Error, Result, kernel};
 use spindle_vfs::{AtimePolicy, GroupRule};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,10 +71,11 @@ pub struct MountOptions {
     pub subtype: String,
     /// `auto_unmount`: unmount even if the daemon is killed; needs `fusermount3`.
     pub auto_unmount: bool,
-    /// `suid`: honour set-id bits; only for root.
-    pub suid: bool,
-    /// `dev`: honour device nodes; only for root.
-    pub dev: bool,
+    /// `suid`, `nosuid`: honour set-id bits; only for root. `None` is the default of the caller; if
+    /// the caller has none, they are not honoured.
+    pub suid: Option<bool>,
+    /// `dev`, `nodev`: the same for device nodes.
+    pub dev: Option<bool>,
     /// `exec`, `noexec`: programs can be run.
     pub exec: bool,
     /// `grpid` or `bsdgroups`, `nogrpid` or `sysvgroups`: the group of new files.
@@ -109,6 +110,15 @@ pub struct MountOptions {
     pub runs: bool,
     /// `writelimit=`, `nowritelimit`: see [`WriteLimit`]; for the caller.
     pub write_limit: WriteLimit,
+    /// `filecache=`, `nofilecache`: bytes of memory in which the daemon keeps file data that was
+    /// used; `None` to keep none. For the caller.
+    pub file_cache_bytes: Option<u64>,
+    /// `freebehind`, `nofreebehind`: evict data behind a sequential reader of a large file when
+    /// that memory is nearly full; for the caller.
+    pub free_behind: bool,
+    /// `smallfiles=`, `nosmallfiles`: files of up to this many bytes stay in memory with their
+    /// inodes, besides that memory; for the caller.
+    pub small_file_bytes: Option<u64>,
     /// `trace=`: the trace file in which to record the use of files; for the caller.
     pub trace: Option<PathBuf>,
 }
@@ -122,6 +132,8 @@ const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
 const MAX_COMMIT_SECS: u64 = 300;
 /// Limit of the cluster size, because a cluster is read into memory completely.
 const MAX_CLUSTER_BYTES: u64 = 16 << 20;
+/// In less memory than some blocks every read would evict what the next one needs.
+const MIN_FILE_CACHE_BYTES: u64 = 1 << 20;
 /// A smaller log could not hold the largest operation.
 const MIN_LOG_BYTES: u64 = 64 << 10;
 
@@ -143,8 +155,8 @@ impl Default for MountOptions {
             fsname: None,
             subtype: "spindle".into(),
             auto_unmount: false,
-            suid: false,
-            dev: false,
+            suid: None,
+            dev: None,
             exec: true,
             groups: GroupRule::default(),
             force: false,
@@ -159,6 +171,9 @@ impl Default for MountOptions {
             read_ahead: true,
             runs: false,
             write_limit: WriteLimit::Usual,
+            file_cache_bytes: None,
+            free_behind: true,
+            small_file_bytes: None,
             trace: None,
         }
     }
@@ -175,7 +190,61 @@ impl MountOptions {
         for word in split(text) {
             self.apply(&word)?;
         }
+        self.check_file_cache()?;
         self.check_log()
+    }
+
+    /// Refuses options about a memory for file data if there is none.
+    fn check_file_cache(&self) -> Result<()> {
+        let words = [("smallfiles", self.small_file_bytes.is_some()), ("nofreebehind", !self.free_behind)];
+        match words.into_iter().find(|(_, given)| *given && self.file_cache_bytes.is_none()) {
+            Some((word, _)) => Err(Error::option(word, "changes nothing without filecache=")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns true if the `-o` string `text` asks to change an existing mount.
+    #[must_use]
+    pub fn ask_remount(text: &str) -> bool {
+        split(text).iter().any(|word| word == "remount")
+    }
+
+    /// Returns the options of this mount after a remount with the `-o` string `text`, which may
+    /// repeat options of the mount, as `mount(8)` does with those of fstab and of the table of
+    /// mounts.
+    ///
+    /// # Errors
+    /// [`Error::Option`] with the first option that is invalid, or that a remount cannot change.
+    pub fn remounted(&self, text: &str) -> Result<Self> {
+        let mut new = self.clone();
+        for word in split(text).into_iter().filter(|word| !self.is_shown(word)) {
+            new.apply(&word)?;
+            let rest = Self {
+                read_only: self.read_only,
+                atime: self.atime,
+                suid: self.suid,
+                dev: self.dev,
+                exec: self.exec,
+                commit: self.commit,
+                force: self.force,
+                ..new.clone()
+            };
+            if rest != *self {
+                return Err(Error::option(
+                    &word,
+                    "cannot be changed by a remount; unmount it, and mount it again",
+                ));
+            }
+        }
+        Ok(new)
+    }
+
+    /// Returns true for what is no change: the word `remount`, and options that the table of mounts
+    /// shows of such a mount although nobody gave them.
+    fn is_shown(&self, word: &str) -> bool {
+        let key = word.split_once('=').map_or(word, |(key, _)| key);
+        matches!(key, "remount" | "user_id" | "group_id" | "rootmode" | "blksize" | "max_read" | "seclabel")
+            || word == "default_permissions" && kernel::needs_permission_checks(self)
     }
 
     /// Checks that the options about the log do not contradict each other.
@@ -202,9 +271,10 @@ impl MountOptions {
         }
         match key {
             // Options in fstab for other programs: mount(8), systemd, the network.
-            "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group"
-            | "nofail" | "_netdev" | "mand" | "nomand" | "nodiratime" | "diratime" | "lazytime"
-            | "nolazytime" | "iversion" | "noiversion" | "silent" | "loud" => {}
+            "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "nousers" | "owner"
+            | "noowner" | "group" | "nogroup" | "_rnetdev" | "nofail" | "_netdev" | "mand" | "nomand"
+            | "nodiratime" | "diratime" | "lazytime" | "nolazytime" | "iversion" | "noiversion"
+            | "silent" | "loud" => {}
             _ if key.starts_with("x-") || key.starts_with("X-") || key.starts_with("comment") => {}
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
@@ -234,10 +304,10 @@ impl MountOptions {
                 self.subtype = subtype;
             }
             "auto_unmount" => self.auto_unmount = true,
-            "suid" => self.suid = true,
-            "nosuid" => self.suid = false,
-            "dev" => self.dev = true,
-            "nodev" => self.dev = false,
+            "suid" => self.suid = Some(true),
+            "nosuid" => self.suid = Some(false),
+            "dev" => self.dev = Some(true),
+            "nodev" => self.dev = Some(false),
             "exec" => self.exec = true,
             "noexec" => self.exec = false,
             "grpid" | "bsdgroups" => self.groups = GroupRule::Bsd,
@@ -289,6 +359,18 @@ impl MountOptions {
                 }
                 self.write_limit = WriteLimit::Bytes(bytes);
             }
+            "filecache" => {
+                let bytes = size(word, value)?;
+                if bytes < MIN_FILE_CACHE_BYTES {
+                    return Err(Error::option(word, "must be at least 1m; nofilecache keeps nothing"));
+                }
+                self.file_cache_bytes = Some(bytes);
+            }
+            "nofilecache" => self.file_cache_bytes = None,
+            "freebehind" => self.free_behind = true,
+            "nofreebehind" => self.free_behind = false,
+            "smallfiles" => self.small_file_bytes = Some(size(word, value)?).filter(|&bytes| bytes > 0),
+            "nosmallfiles" => self.small_file_bytes = None,
             "trace" => self.trace = Some(text(word, value)?.into()),
             "notrace" => self.trace = None,
             "nowritelimit" => self.write_limit = WriteLimit::Unlimited,
@@ -316,6 +398,8 @@ fn takes_value(key: &str) -> bool {
             | "cluster"
             | "logsize"
             | "writelimit"
+            | "filecache"
+            | "smallfiles"
             | "trace"
             | "user"
             | "comment"
@@ -388,7 +472,8 @@ mod tests {
     fn options_have_their_effect() {
         let o =
             parsed("ro,allow_other,noatime,uid=1000,gid=100,umask=022,fmask=133,offset=63k,suid,dev,noexec");
-        assert!(o.read_only && o.suid && o.dev && !o.exec);
+        assert!(o.read_only && !o.exec);
+        assert_eq!((o.suid, o.dev), (Some(true), Some(true)));
         assert_eq!((o.access, o.atime), (Access::Everyone, AtimePolicy::Never));
         assert_eq!((o.uid, o.gid), (Some(1000), Some(100)));
         assert_eq!((o.file_mask, o.dir_mask), (Some(0o133), Some(0o022)));
@@ -396,7 +481,8 @@ mod tests {
         let o =
             parsed("ro,rw,dev,nodev,suid,nosuid,grpid,threads=4,commit=30,nouser_xattr,force,dialect=netbsd");
         assert_eq!(o.dialect.as_deref(), Some("netbsd"));
-        assert!(!o.read_only && !o.dev && !o.suid && !o.xattrs && o.force);
+        assert!(!o.read_only && !o.xattrs && o.force);
+        assert_eq!((o.suid, o.dev), (Some(false), Some(false)));
         assert_eq!((o.groups, o.threads, o.commit), (GroupRule::Bsd, 4, Duration::from_secs(30)));
         assert!(parsed("writeback").writeback);
         assert_eq!(parsed("writeback,writethrough"), MountOptions::default());
@@ -413,6 +499,46 @@ mod tests {
         let o = parsed("nolog,sync,log,async,logsize=4m");
         assert_eq!((o.log, o.log_bytes, o.synchronous_names), (Some(true), Some(4 << 20), false));
         assert_eq!(parsed("log,sync,nolog").log, Some(false));
+        let o = parsed("filecache=64m,nofreebehind,smallfiles=8k");
+        assert_eq!((o.file_cache_bytes, o.small_file_bytes), (Some(64 << 20), Some(8 << 10)));
+        assert!(!o.free_behind);
+        let undone = "filecache=64m,nofreebehind,smallfiles=8k,freebehind,smallfiles=0,nofilecache";
+        assert_eq!(parsed(undone), MountOptions::default());
+    }
+
+    /// Promise: a remount changes what it can, refuses everything else by name, and takes repeated
+    /// options and those of the table of mounts for what they are: no change.
+    #[test]
+    fn remounts() {
+        let mounted = parsed("allow_other,cluster=64k,noatime,fsname=disk");
+        let table =
+            "rw,nosuid,nodev,noatime,user_id=0,group_id=0,default_permissions,allow_other,blksize=4096";
+        let changed = |text: &str| mounted.remounted(text);
+        assert_eq!(
+            changed("remount,ro,strictatime,commit=9,noexec").unwrap(),
+            MountOptions {
+                read_only: true,
+                atime: AtimePolicy::Always,
+                commit: Duration::from_secs(9),
+                exec: false,
+                ..mounted.clone()
+            }
+        );
+        let same = MountOptions { suid: Some(false), dev: Some(false), ..mounted.clone() };
+        assert_eq!(changed(&format!("{table},remount,cluster=64k,fsname=disk")).unwrap(), same);
+        for word in [
+            "cluster=128k",
+            "nocluster",
+            "allow_root",
+            "uid=5",
+            "writeback",
+            "trace=x",
+            "threads=3",
+            "nonsense",
+        ] {
+            let error = changed(&format!("remount,ro,{word}")).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{word}`")), "{error}");
+        }
     }
 
     /// Promise: options in fstab for `mount(8)` or systemd are accepted and change nothing.
@@ -462,6 +588,10 @@ mod tests {
             ("log,sync", "sync"),
             ("dirsync,logsize=4m", "sync"),
             ("nolog,logsize=4m", "nolog"),
+            ("filecache=1k", "filecache=1k"),
+            ("filecache", "filecache"),
+            ("smallfiles=4k", "smallfiles"),
+            ("filecache=8m,nofreebehind,nofilecache", "nofreebehind"),
         ] {
             let error = MountOptions::default().parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{word}`")), "{text}: {error}");

@@ -3,7 +3,7 @@
 use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
 use crate::waiting::retry_while_busy;
-use crate::{Error, MountOptions, Ready, Result, Signals, mountinfo, session};
+use crate::{Error, MountOptions, Ready, Remounter, Result, Signals, mountinfo, session};
 use spindle_clock::SystemClock;
 use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
@@ -12,19 +12,20 @@ use std::sync::Arc;
 /// Mounts `fs`, reports when the mount is ready, serves it until it is unmounted or a signal comes,
 /// and unmounts the file system. [`umount`] in another process returns when this process ends, so
 /// after this call only close the image. `observer` is notified of the use of files. `mount` and
-/// `df` show `source` unless an option gives another name.
+/// `df` show `source` unless an option gives another name. What `mounted` returns is kept until the
+/// file system is unmounted.
 ///
 /// # Errors
 /// If the mount fails (the file system is then unmounted, too), if the connection with the kernel
 /// fails, or if the image cannot be completed.
-pub fn serve(
+pub fn serve<T>(
     fs: &Arc<dyn FileSystem>,
     mount_point: &Path,
     source: &str,
     options: &MountOptions,
     observer: Option<Arc<dyn Observer>>,
-    signals: Signals,
-    ready: Ready,
+    (signals, ready): (Signals, Ready),
+    mounted: impl FnOnce(Remounter) -> T,
 ) -> Result<()> {
     let session = match session::mount(Arc::clone(fs), mount_point, source, options, observer) {
         Ok(session) => session,
@@ -36,6 +37,7 @@ pub fn serve(
     let record = Record::create(session.device())
         .inspect_err(|error| log::warn!("spindle umount cannot wait for this mount: {error}"))
         .ok();
+    let kept = mounted(session.remounter());
     let announced = signals.stop_on_arrival(session.unmounter()).and_then(|()| ready.report());
     if let Err(error) = &announced {
         log::error!("{error}");
@@ -43,6 +45,7 @@ pub fn serve(
     }
     let served = session.join();
     let finished = fs.unmount().map_err(Error::from);
+    drop(kept);
     let outcome = announced.and(served).and(finished);
     if let Some(record) = record {
         record.finish(outcome.as_ref().map(|&()| ()).map_err(ToString::to_string));
@@ -50,22 +53,33 @@ pub fn serve(
     outcome
 }
 
+/// Ways to unmount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Umount {
+    /// Unmount if nothing is in use, and wait for the daemon.
+    #[default]
+    Unused,
+    /// Detach the mount; it ends with its last use, for which nobody waits.
+    Lazy,
+    /// As [`Self::Unused`]; but a mount without a daemon is unmounted even if it is in use.
+    Force,
+}
+
 /// Unmounts the file system on `dir` and waits until its daemon has completed the image.
 ///
 /// # Errors
 /// If no FUSE file system is mounted there, if it stays in use, or if the image may be incomplete.
-pub fn umount(dir: &Path) -> Result<()> {
+pub fn umount(dir: &Path, how: Umount) -> Result<()> {
     let dir = mountinfo::canonical(dir).map_err(|e| Error::mount("unmount", dir, e))?;
-    let Some(entry) = mountinfo::mounted_on(&dir)? else {
-        return Err(Error::State(format!("nothing is mounted on {}", dir.display())));
-    };
-    if !entry.is_fuse() {
-        let (dir, found) = (dir.display(), entry.fs_type);
-        return Err(Error::State(format!("{dir} is a mount of type {found}, not of Spindle")));
-    }
+    let entry = mountinfo::fuse_mount_on(&dir)?;
     let waiter = Waiter::find(&entry);
     let is_elsewhere = mountinfo::is_elsewhere(&entry)?;
-    retry_while_busy(&SystemClock, || kernel::unmount(&dir, entry.device, Unmount::Unused))?;
+    let unmount = |how| kernel::unmount(&dir, entry.device, how);
+    match how {
+        Umount::Lazy => return unmount(Unmount::Detach),
+        Umount::Force if is_dead(&dir) => unmount(Unmount::Abort)?,
+        _ => retry_while_busy(&SystemClock, || unmount(Unmount::Unused))?,
+    }
     if is_elsewhere {
         return Err(Error::State(format!(
             "{} is unmounted, but its file system is also mounted elsewhere",
@@ -79,4 +93,9 @@ pub fn umount(dir: &Path) -> Result<()> {
             dir.display()
         ))),
     }
+}
+
+/// Returns true if the daemon of the mount on `dir` has died.
+fn is_dead(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
 }

@@ -27,6 +27,9 @@
 //!   meanwhile; and it turns ENOSPC into EIO.
 //! - Advisory locks stay in the kernel, which handles all processes of a mount, releases locks at
 //!   the exit of a process, detects deadlocks, and lets signals interrupt a wait.
+//! - The numbers of inodes are the kernel's numbers ([`NodeIds`]), and every entry has its
+//!   generation. So a file handle is good as long as its file has a name, also when the kernel has
+//!   forgotten the file, and on the next mount.
 //! - With extended attributes the server requests `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
 //!   up `security.capability` at every write. In return the server must clear the set-id bits of a
 //!   file that is written, truncated or given to another owner, and must invalidate the attributes
@@ -44,6 +47,7 @@ use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
+use spindle_clock::RwLock;
 use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
     Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
@@ -115,6 +119,8 @@ pub(crate) struct ServerState {
     pub(crate) notifier: OnceLock<Notifier>,
     /// Set after each change; cleared by the commit timer.
     pub(crate) changed: AtomicBool,
+    /// Held by each request while it is served, so that a remount can wait for all of them.
+    pub(crate) serving: RwLock<()>,
 }
 
 impl Server {
@@ -215,7 +221,9 @@ impl Inner {
         match result {
             Ok(attr) => {
                 self.state.nodes.add_reference(&attr);
-                reply.entry(VALID, &self.entry_attr(&attr), attr.generation);
+                // In the kernel the root's generation is 0.
+                let generation = if attr.ino == self.fs.root() { 0 } else { attr.generation };
+                reply.entry(VALID, &self.entry_attr(&attr), generation);
             }
             Err(error) => reply.error(errno_of(&error)),
         }

@@ -16,7 +16,7 @@ use crate::protocol::{Connection, Handler};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
 use crate::{Error, MountOptions, Result};
 use spindle_clock::{Condvar, Mutex};
-use spindle_vfs::{FileSystem, Observer};
+use spindle_vfs::{FileSystem, Ino, Observer};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,8 @@ struct Shared {
     device: MountDevice,
     state: Mutex<State>,
     changed: Condvar,
+    /// Maximum time from a change until it is durable.
+    commit_period: Mutex<Duration>,
 }
 
 impl Shared {
@@ -67,6 +69,13 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("shared", &self.shared).finish_non_exhaustive()
     }
+}
+
+/// Handle that changes the options of a mount while it is served.
+#[derive(Clone)]
+pub struct Remounter {
+    shared: Arc<Shared>,
+    server_state: Arc<ServerState>,
 }
 
 /// Handle that ends a session from another thread.
@@ -108,7 +117,13 @@ pub fn mount(
     };
     let notifier = connection.notifier();
     server_state.notifier.get_or_init(|| notifier.clone());
-    let shared = Arc::new(Shared { mount_point, device, state: Mutex::default(), changed: Condvar::new() });
+    let shared = Arc::new(Shared {
+        mount_point,
+        device,
+        state: Mutex::default(),
+        changed: Condvar::new(),
+        commit_period: Mutex::new(options.commit),
+    });
     let mut session = Session {
         shared: Arc::clone(&shared),
         fs: Arc::clone(&fs),
@@ -133,11 +148,9 @@ pub fn mount(
         ended.state.lock().ended = Some(result);
         ended.changed.notify_all();
     })?;
-    if !options.read_only {
-        let period = options.commit;
-        let timer = move || commit(&*fs, &shared, &server_state.changed, period);
-        session.commit_timer = Some(spawn("fuse-commit", timer)?);
-    }
+    // Also of a read-only mount, which a remount may change.
+    let timer = move || commit(&*fs, &shared, &server_state.changed);
+    session.commit_timer = Some(spawn("fuse-commit", timer)?);
     session.prepare_kernel(is_observed);
     Ok(session)
 }
@@ -147,16 +160,12 @@ fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-/// Makes changes durable every `period` until the session is over. Logs and returns only the first
-/// failure: after it, changes that were reported as done may be lost.
-fn commit(
-    fs: &dyn FileSystem,
-    shared: &Shared,
-    changed: &AtomicBool,
-    period: Duration,
-) -> spindle_vfs::Result<()> {
+/// Makes changes durable every [`Shared::commit_period`] until the session is over. Logs and returns
+/// only the first failure: after it, changes that were reported as done may be lost.
+fn commit(fs: &dyn FileSystem, shared: &Shared, changed: &AtomicBool) -> spindle_vfs::Result<()> {
     let mut outcome = Ok(());
     loop {
+        let period = *shared.commit_period.lock();
         {
             let mut state = shared.state.lock();
             if !Shared::is_over(&state) {
@@ -191,6 +200,12 @@ impl Session {
     #[must_use]
     pub fn unmounter(&self) -> Unmounter {
         Unmounter(Arc::clone(&self.shared))
+    }
+
+    /// Returns a handle that changes the mount while it is served.
+    #[must_use]
+    pub fn remounter(&self) -> Remounter {
+        Remounter { shared: Arc::clone(&self.shared), server_state: Arc::clone(&self.server_state) }
     }
 
     /// Waits until the mount is unmounted. The caller must then call [`FileSystem::unmount`].
@@ -259,6 +274,33 @@ impl Drop for Session {
             let _ = kernel::unmount(&self.shared.mount_point, self.shared.device, Unmount::Detach);
         }
         drop(self.auto_unmount.take());
+    }
+}
+
+impl Remounter {
+    /// Returns the device number of the mount, `major:minor`.
+    #[must_use]
+    pub fn device(&self) -> String {
+        self.shared.device.to_string()
+    }
+
+    /// Gives the mount what of `options` concerns the kernel and the commits. Before it becomes
+    /// read-only, the kernel sends all data that it has kept.
+    ///
+    /// # Errors
+    /// If the user is not root, or if it is to become read-only and is in use for writing
+    /// ([`Error::is_busy`]).
+    pub fn remount(&self, options: &MountOptions) -> Result<()> {
+        kernel::remount(&self.shared.mount_point, self.shared.device, options)?;
+        *self.shared.commit_period.lock() = options.commit;
+        Ok(())
+    }
+
+    /// Calls `work` while no request is served, with the inodes to which the kernel has references
+    /// and their number.
+    pub fn while_paused<T>(&self, work: impl FnOnce(&[(Ino, u64)]) -> T) -> T {
+        let _paused = self.server_state.serving.write();
+        work(&self.server_state.nodes.references())
     }
 }
 

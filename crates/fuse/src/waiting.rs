@@ -9,11 +9,10 @@
 //! daemon still writes the image and holds its lock. The next mount of the image waits for that
 //! daemon, which it finds by the lock.
 
+use crate::Result;
 use crate::record::is_ending;
-use crate::{Error, Result};
 use spindle_clock::Clock;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use spindle_device::lock_holders;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,8 +28,7 @@ pub(crate) fn retry_while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<(
     let mut waited = Duration::ZERO;
     loop {
         match attempt() {
-            Err(Error::Mount { source, .. })
-                if source.raw_os_error() == Some(libc::EBUSY) && waited < BUSY => {}
+            Err(error) if error.is_busy() && waited < BUSY => {}
             result => return result,
         }
         clock.sleep(STEP);
@@ -41,9 +39,7 @@ pub(crate) fn retry_while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<(
 /// Returns true while `image` is locked by a daemon that is unmounted and will end soon.
 #[must_use]
 pub fn is_held_by_ending_daemon(image: &Path) -> bool {
-    let Ok(metadata) = fs::metadata(image) else { return false };
-    let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };
-    locks.lines().filter_map(|line| holder(line, metadata.dev(), metadata.ino())).any(is_ending)
+    lock_holders(image).into_iter().any(is_ending)
 }
 
 /// Waits until [`is_held_by_ending_daemon`] returns false, for at most two minutes.
@@ -55,23 +51,10 @@ pub fn wait_for_ending_daemon(image: &Path, clock: &dyn Clock) {
     }
 }
 
-/// Parses a line of `/proc/locks`. Returns the process that holds the lock if it is a whole-file
-/// lock of the file (`dev`, `ino`). The fields are: number, kind, advisory or not, access, process,
-/// and the device and inode numbers as `%02x:%02x:%d`.
-fn holder(line: &str, dev: u64, ino: u64) -> Option<u32> {
-    let mut fields = line.split_whitespace().skip(1);
-    let (kind, pid, place) = (fields.next()?, fields.nth(2)?, fields.next()?);
-    let mut numbers = place.split(':');
-    let major = u64::from_str_radix(numbers.next()?, 16).ok()?;
-    let minor = u64::from_str_radix(numbers.next()?, 16).ok()?;
-    let found = numbers.next()?.parse::<u64>().ok()?;
-    let same = nix::sys::stat::major(dev) == major && nix::sys::stat::minor(dev) == minor && found == ino;
-    if kind == "FLOCK" && same { pid.parse().ok() } else { None }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use spindle_clock::ManualClock;
     use std::cell::Cell;
 
@@ -95,18 +78,5 @@ mod tests {
             Err(Error::mount("unmount", Path::new("/mnt"), nix::errno::Errno::EPERM))
         });
         assert!(other.is_err() && attempts.get() == 1);
-    }
-
-    /// Promise: a line of `/proc/locks` matches a file only if all its numbers match.
-    #[test]
-    fn holders() {
-        let dev = nix::sys::stat::makedev(254, 17);
-        let line = "3: FLOCK  ADVISORY  WRITE 4711 fe:11:98765 0 EOF";
-        assert_eq!(holder(line, dev, 98765), Some(4711));
-        assert_eq!(holder(line, dev, 98766), None);
-        assert_eq!(holder(line, nix::sys::stat::makedev(254, 16), 98765), None);
-        assert_eq!(holder("3: POSIX  ADVISORY  WRITE 4711 fe:11:98765 0 EOF", dev, 98765), None);
-        assert_eq!(holder("3: -> FLOCK ADVISORY WRITE 4711 fe:11:98765 0 EOF", dev, 98765), None);
-        assert_eq!(holder("", dev, 98765), None);
     }
 }

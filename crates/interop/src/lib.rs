@@ -15,6 +15,7 @@
 //! - [`wapbl`]: NetBSD's log, written and replayed as NetBSD does it.
 //! - [`mod@format`]: what an image says it is, read without Spindle's code.
 //! - [`spindle`]: Spindle's own command line, its mounts included.
+//! - [`handle`]: the kernel's file handles, on mounts.
 //! - [`workload`]: programs that work on a mounted directory and know whether what they see is
 //!   right.
 //! - [`crash`]: loads on a mount whose daemon is killed, and what must be there afterwards.
@@ -26,6 +27,7 @@ pub mod crash;
 pub mod dissect;
 pub mod format;
 pub mod grub;
+pub mod handle;
 pub mod host;
 pub mod linux;
 pub mod makefs;

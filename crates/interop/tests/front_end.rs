@@ -21,8 +21,8 @@ fn mounted(work: impl FnOnce(&Path) -> Result<()>) {
     let words = MountOptions {
         access: Access::Everyone,
         default_permissions: true,
-        suid: true,
-        dev: true,
+        suid: Some(true),
+        dev: Some(true),
         ..MountOptions::default()
     };
     let session = mount(model.clone(), directory.path(), "model", &words, None).expect("mounted");

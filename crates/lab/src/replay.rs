@@ -265,6 +265,7 @@ impl On {
             capacity_bytes: era::VAX_BUFFERS.max(self.memory / 4),
             dirty_limit_bytes: self.memory,
             naming: Naming::Synchronous,
+            compaction: false,
             data,
         }
     }

@@ -2,13 +2,15 @@
 //!
 //! Labels are written last: before, the members are no members of a set.
 
+use crate::format::areas::has_classes;
+use crate::format::class::{Class, ClassName, check_classes};
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
-use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
+use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES};
-use crate::log::{Ring, State};
+use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
 use crate::set::labels::write_label;
 use crate::set::members::Set;
 use rand::Rng;
@@ -18,11 +20,15 @@ use spindle_vfs::{Error, Result};
 use std::sync::Arc;
 
 /// Wishes for a new set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wishes {
     /// Sizes of blocks, cylinders, tracks and stripe units, and if data has checksums. The key of
     /// hashes is chosen anew.
     pub parameters: Parameters,
+    /// Classes of data besides the default one.
+    pub classes: Vec<Class>,
+    /// How log storage is laid over its parts.
+    pub log: LogUnits,
     /// Permissions of the root directory.
     pub root_perm: u32,
     /// Owner and group of the root directory.
@@ -42,7 +48,8 @@ impl Wishes {
             checksums: false,
             hash_key: [0; 16],
         };
-        Self { parameters, root_perm: 0o755, root_owner: (0, 0) }
+        let classes = Vec::new();
+        Self { parameters, classes, log: LogUnits::default(), root_perm: 0o755, root_owner: (0, 0) }
     }
 }
 
@@ -65,16 +72,18 @@ pub struct Member {
 pub struct NewArea {
     /// Its role.
     pub role: Role,
+    /// The class of the data, 0 for the default one; 0 for other roles.
+    pub class: u8,
     /// The part of the role's storage that it is a copy of; a part of its own if none. All areas
-    /// of control storage are copies of one part.
+    /// of control storage are copies of one part. Those of data are numbered through all classes.
     pub part: Option<u32>,
     /// Its share of the member, in proportion to those of the other areas.
     pub share: u32,
 }
 
 impl NewArea {
-    /// Returns the next part of a role's storage, with its usual share of a member that has others
-    /// too.
+    /// Returns the next part of a role's storage, of data in the default class, with its usual share
+    /// of a member that has others too.
     #[must_use]
     pub const fn of(role: Role) -> Self {
         let (part, share) = match role {
@@ -82,7 +91,7 @@ impl NewArea {
             Role::Data => (None, 24),
             Role::Log => (None, 4),
         };
-        Self { role, part, share }
+        Self { role, class: 0, part, share }
     }
 }
 
@@ -108,6 +117,7 @@ impl Member {
 /// device errors.
 pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<Set> {
     const ALIGN: u64 = 64 << 10;
+    check_classes(&wishes.classes)?;
     let set_id: [u8; 16] = random.random();
     let ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
     let parameters = Parameters { hash_key: random.random(), ..wishes.parameters };
@@ -118,7 +128,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         let shares: u64 = member.areas.iter().map(|area| u64::from(area.share)).sum();
         let mut offset = ALIGN;
         let whole = end.saturating_sub(offset);
-        for (n, &NewArea { role, part, share }) in member.areas.iter().enumerate() {
+        for (n, &NewArea { role, class, part, share }) in member.areas.iter().enumerate() {
             let last = n + 1 == member.areas.len();
             let len =
                 if last { end.saturating_sub(offset) } else { whole / shares.max(1) * u64::from(share) };
@@ -136,7 +146,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
             }
             let copy = others().filter(|area| area.index == index).count();
             let copy = u32::try_from(copy).unwrap_or(u32::MAX);
-            areas.push(Area { role, index, copy, member_id, offset, len, lost: false, filling: None });
+            areas.push(Area { role, class, index, copy, member_id, offset, len, lost: false, filling: None });
             offset += len;
         }
     }
@@ -149,6 +159,18 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         if areas.iter().all(|area| area.role != role) {
             return Err(Error::unsupported(format!("a set without {role} storage"), "name a member for it"));
         }
+    }
+    for (n, class) in (0..).zip(std::iter::once(None).chain(wishes.classes.iter().map(Some))) {
+        let is_of = |area: &&Area| area.role == Role::Data && area.class == n;
+        if !areas.iter().any(|area| is_of(&area)) {
+            let name = class.map_or_else(ClassName::default_class, |class| class.name.clone());
+            let what = format!("the class {name} of data without storage");
+            return Err(Error::unsupported(what, "name a member for it"));
+        }
+    }
+    if !has_classes(&areas, wishes.classes.len() + 1) {
+        let what = "a part of data storage of two classes, or of an unknown one";
+        return Err(Error::unsupported(what, "number the parts through all classes"));
     }
     if areas.len() > AREAS_MAX {
         let what = format!("{} areas", areas.len());
@@ -164,6 +186,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         unequal: false,
         unlogged: false,
         parameters,
+        classes: wishes.classes.clone(),
         areas: areas.clone(),
     };
     let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
@@ -176,15 +199,19 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();
     let set = Set::assemble(&devices, &labels, false)?;
-    if set.log.info().size_bytes < crate::log::LEAST_BYTES {
-        let what = format!("{} bytes of log storage", set.log.info().size_bytes);
-        return Err(Error::unsupported(what, format!("it takes at least {}", crate::log::LEAST_BYTES)));
+    let log_bytes: u64 = label(0).part_bytes(Role::Log).into_iter().sum();
+    if log_bytes < LEAST_BYTES {
+        let what = format!("{log_bytes} bytes of log storage");
+        return Err(Error::unsupported(what, format!("it takes at least {LEAST_BYTES}")));
     }
+    circle(&set.log, wishes.log)?;
     write_control(&set.layout, &*set.space, wishes, clock)?;
-    write_map(&set.layout, &*set.space)?;
+    for class in &set.layout.classes {
+        write_map(class, &*set.space)?;
+    }
     write_sums(&set.layout, &*set.space)?;
     set.space.flush()?;
-    Ring::make(&*set.log, set_id, 1, State::default())?;
+    Ring::make(&*set.log[0], set_id, 1, State::default(), wishes.log)?;
     set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;
@@ -232,16 +259,16 @@ fn write_control(layout: &Layout, device: &dyn Device, wishes: &Wishes, clock: &
     Ok(device.write_at(at, &bytes)?)
 }
 
-/// Writes the allocation map: all blocks are free.
-fn write_map(layout: &Layout, device: &dyn Device) -> Result<()> {
-    let track_blocks = layout.parameters.track_blocks;
-    let mut left = layout.data_blocks();
+/// Writes the allocation map of a class: all blocks are free.
+fn write_map(class: &ClassLayout, device: &dyn Device) -> Result<()> {
+    let track_blocks = class.structure.track_blocks;
+    let mut left = class.blocks();
     let mut bytes = vec![0; MAP_PAGE_BYTES];
-    for page in 0..layout.map_pages {
-        let blocks = left.min(layout.blocks_in_page());
+    for page in 0..class.map_pages {
+        let blocks = left.min(class.blocks_in_page());
         left -= blocks;
         map_page::make(&mut bytes, page, track_blocks, u32::try_from(blocks).unwrap_or(u32::MAX));
-        device.write_at(layout.map_page_at(page), &bytes)?;
+        device.write_at(class.map_page_at(page), &bytes)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub struct Share {
 }
 
 /// What of the storage of a set is used, by role.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct StorageUse {
     /// Control storage: cylinders that hold headers.
     pub header_cylinders: u64,
@@ -31,8 +31,10 @@ pub struct StorageUse {
     pub name_blocks: Share,
     /// Control storage: cylinders that hold nothing, and can hold either.
     pub unused_cylinders: u64,
-    /// Data storage, in bytes.
+    /// Data storage of all classes, in bytes.
     pub data_bytes: Share,
+    /// The same of each class; the first one is the default one.
+    pub classes: Vec<Share>,
     /// Log storage, in bytes: records that are not in their places yet.
     pub log_bytes: Share,
 }
@@ -75,14 +77,19 @@ impl Set {
         }
         // The first numbers are of no file.
         found.headers.used = found.headers.used.saturating_sub(ROOT_INO);
-        let mut free = 0;
-        for page in 0..layout.map_pages {
-            device.read_at(layout.map_page_at(page), &mut bytes[..MAP_PAGE_BYTES])?;
-            free += u64::from(MapPage::new(&bytes, page, layout.parameters.track_blocks)?.free());
+        for class in &layout.classes {
+            let mut free = 0;
+            for page in 0..class.map_pages {
+                device.read_at(class.map_page_at(page), &mut bytes[..MAP_PAGE_BYTES])?;
+                free += u64::from(MapPage::new(&bytes, page, class.structure.track_blocks)?.free());
+            }
+            let in_bytes = |blocks: u64| blocks * class.block_bytes();
+            let used = in_bytes(class.blocks().saturating_sub(free));
+            let share = Share { used, free: in_bytes(free) };
+            found.data_bytes.used += share.used;
+            found.data_bytes.free += share.free;
+            found.classes.push(share);
         }
-        let in_bytes = |blocks: u64| blocks * layout.data_block_bytes();
-        found.data_bytes =
-            Share { used: in_bytes(layout.data_blocks().saturating_sub(free)), free: in_bytes(free) };
         if let Some(ring) = ring {
             let (used, all) = ring.used_bytes();
             found.log_bytes = Share { used, free: all - used };

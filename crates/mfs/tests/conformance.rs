@@ -9,8 +9,8 @@ use spindle_conformance::suite::{Feature, Harness};
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Mfs, OpenOptions, Role, Set};
-use spindle_vfs::FileSystem;
+use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set, Structure};
+use spindle_vfs::{FileSystem, Privilege, XattrMode};
 use std::sync::Arc;
 
 /// A set in memory.
@@ -84,6 +84,35 @@ impl Sets {
         Self::small_with(&wishes)
     }
 
+    /// Makes a set whose files are of a second class, with blocks of 16 KiB; those of the first one
+    /// have 1 KiB.
+    fn second_class() -> Box<dyn Harness> {
+        Self::second_class_with(8192, false)
+    }
+
+    /// Makes such a set whose data has checksums.
+    fn summed_second_class() -> Box<dyn Harness> {
+        Self::second_class_with(16 << 10, true)
+    }
+
+    fn second_class_with(stripe_bytes: u32, checksums: bool) -> Box<dyn Harness> {
+        let mut wishes = Wishes::new();
+        wishes.parameters.checksums = checksums;
+        wishes.parameters.data_block_bytes = 1024;
+        let structure = Structure { block_bytes: 16 << 10, track_blocks: 16, stripe_bytes };
+        wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+        let large = |part| {
+            let areas = vec![NewArea { class: 1, part: Some(part), ..NewArea::of(Role::Data) }];
+            Member { device: device(20), areas }
+        };
+        let others = [(10, Role::Control), (4, Role::Data), (2, Role::Log)];
+        let others = others.map(|(mib, role)| Member::of(device(mib), role));
+        let sets = Self::with(others.into_iter().chain([large(1), large(2)]).collect(), &wishes);
+        let fs = sets.fs();
+        fs.setxattr(fs.root(), b"user.spindle.class", b"large", XattrMode::Set, Privilege::Root).unwrap();
+        sets
+    }
+
     fn with(members: Vec<Member>, wishes: &Wishes) -> Box<dyn Harness> {
         let clock = Arc::new(ManualClock::at(1_000_000_000));
         make(&members, wishes, &*clock, &mut StdRng::seed_from_u64(1)).unwrap();
@@ -131,8 +160,10 @@ impl Harness for Sets {
 spindle_conformance::conformance_tests!(on_one_member, Sets::one);
 spindle_conformance::conformance_tests!(on_many_members, Sets::many);
 spindle_conformance::conformance_tests!(with_small_structures, Sets::small);
+spindle_conformance::conformance_tests!(in_a_second_class, Sets::second_class);
 spindle_conformance::conformance_tests!(with_checksums, Sets::summed);
 spindle_conformance::conformance_tests!(with_checksums_of_small_blocks, Sets::summed_small);
+spindle_conformance::conformance_tests!(with_checksums_of_a_second_class, Sets::summed_second_class);
 
 macro_rules! random_tests {
     ($($name:ident: $fs:expr;)*) => {$(
@@ -149,6 +180,8 @@ random_tests! {
     random_on_one_member: Sets::one();
     random_on_many_members: Sets::many();
     random_with_small_structures: Sets::small();
+    random_in_a_second_class: Sets::second_class();
     random_with_checksums: Sets::summed();
     random_with_checksums_of_small_blocks: Sets::summed_small();
+    random_with_checksums_of_a_second_class: Sets::summed_second_class();
 }

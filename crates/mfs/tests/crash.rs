@@ -21,7 +21,9 @@ use spindle_conformance::random::seed;
 use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Label, Mfs, OpenOptions, Progress, Role, Set, read_label};
+use spindle_mfs::{
+    Area, Class, Label, LogUnits, Mfs, OpenOptions, Progress, Role, Set, Structure, read_label,
+};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -38,11 +40,13 @@ struct Node {
     bytes: Option<Vec<u8>>,
     /// The value of its extended attribute; empty if it has none.
     attribute: Vec<u8>,
+    /// True if its class of data is the second one.
+    large: bool,
 }
 
 impl Node {
-    const fn new(bytes: Option<Vec<u8>>) -> Self {
-        Self { bytes, attribute: Vec::new() }
+    const fn new(bytes: Option<Vec<u8>>, large: bool) -> Self {
+        Self { bytes, attribute: Vec::new(), large }
     }
 
     fn is_directory(&self) -> bool {
@@ -56,10 +60,12 @@ impl Node {
 
 const BY: Privilege = Privilege::Root;
 const ATTRIBUTE: &[u8] = b"user.attribute";
-/// The members: their sizes in KiB, their roles, and the part of which they have a copy. The log is
+const CLASS: &[u8] = b"user.spindle.class";
+/// The members: their sizes in KiB, their roles, and the part of which they have a copy. The last
+/// one has the second class of data, with larger blocks. The log is
 /// as small as it can be, so that it goes round; in half of the workloads a part of it is full when
 /// they begin, so that checkpoints come while they run.
-const ROLES: [(u64, Role, u32); 8] = [
+const ROLES: [(u64, Role, u32); 9] = [
     (2048, Role::Control, 0),
     (2048, Role::Control, 0),
     (3072, Role::Data, 0),
@@ -68,9 +74,10 @@ const ROLES: [(u64, Role, u32); 8] = [
     (768, Role::Log, 0),
     (768, Role::Log, 0),
     (576, Role::Log, 1),
+    (2048, Role::Data, 2),
 ];
 /// The members of which there is another copy, with those that take the place of others.
-const MIRRORED: [usize; 8] = [0, 1, 2, 3, 5, 6, 8, 9];
+const MIRRORED: [usize; 8] = [0, 1, 2, 3, 5, 6, 9, 10];
 /// The sizes in KiB of devices that are no members at first.
 const SPARE: [u64; 2] = [3200, 3200];
 
@@ -106,13 +113,14 @@ fn walk(fs: &Mfs, dir: Ino, path: &str, tree: &mut Tree) {
             Err(spindle_vfs::Error::NoAttribute) => Vec::new(),
             value => value.unwrap(),
         };
+        let large = fs.getxattr(attr.ino, CLASS).unwrap() == b"large";
         if attr.kind == FileKind::Directory {
-            tree.insert(path.clone(), Node { bytes: None, attribute });
+            tree.insert(path.clone(), Node { bytes: None, attribute, large });
             walk(fs, attr.ino, &path, tree);
         } else {
             let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
             assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
-            tree.insert(path, Node { bytes: Some(bytes), attribute });
+            tree.insert(path, Node { bytes: Some(bytes), attribute, large });
         }
         fs.forget(attr.ino, 1);
     }
@@ -158,6 +166,12 @@ impl Run {
         format!("{dir}/{name}")
     }
 
+    /// Returns a new node, with the class of data of its directory.
+    fn node(&self, path: &str, bytes: Option<Vec<u8>>) -> Node {
+        let dir = path.rsplit_once('/').unwrap().0;
+        Node::new(bytes, self.tree.get(dir).is_some_and(|dir| dir.large))
+    }
+
     fn make(&self, path: &str, kind: FileKind) -> Ino {
         let node = NewNode::new(kind, 0o755);
         let (dir, name) = self.dir_of(path);
@@ -175,7 +189,7 @@ impl Run {
 
     fn create(&mut self, path: &str) {
         self.make(path, FileKind::Regular);
-        self.tree.insert(path.to_owned(), Node::new(Some(Vec::new())));
+        self.tree.insert(path.to_owned(), self.node(path, Some(Vec::new())));
     }
 
     fn link(&mut self, from: &str, to: &str) {
@@ -270,14 +284,14 @@ impl Run {
 
     fn operation(&mut self, rng: &mut StdRng) {
         self.events.lock().push(Event::Begins(self.versions.len()));
-        match rng.random_range(0..if self.sums { 19 } else { 13 }) {
+        match rng.random_range(0..if self.sums { 21 } else { 15 }) {
             0..4 => {
                 let path = self.new_path(rng);
                 if self.tree.contains_key(&path) {
                     return;
                 }
                 let ino = self.make(&path, FileKind::Regular);
-                self.tree.insert(path.clone(), Node::new(Some(Vec::new())));
+                self.tree.insert(path.clone(), self.node(&path, Some(Vec::new())));
                 self.versions.push(self.tree.clone());
                 self.events.lock().push(Event::Begins(self.versions.len()));
                 let len = [10, 300, 5000, 70_000][rng.random_range(0..4)] + rng.random_range(0..200);
@@ -285,7 +299,7 @@ impl Run {
                 let bytes: Vec<u8> =
                     (0..len).map(|n: u32| 1 + ((n / 7 + self.written * 31) % 255) as u8).collect();
                 let done = self.fs.write(ino, 0, &bytes, BY).unwrap_or(0);
-                self.tree.insert(path, Node::new(Some(bytes[..done].to_vec())));
+                self.tree.insert(path.clone(), self.node(&path, Some(bytes[..done].to_vec())));
             }
             4 => {
                 let path = self.new_path(rng);
@@ -293,7 +307,7 @@ impl Run {
                     return;
                 }
                 self.make(&path, FileKind::Directory);
-                self.tree.insert(path, Node::new(None));
+                self.tree.insert(path.clone(), self.node(&path, None));
             }
             5..7 => {
                 let Some(path) = self.pick(rng, Node::is_file) else { return };
@@ -360,11 +374,26 @@ impl Run {
                 }
                 self.fs.forget(ino, 1);
             }
-            12 => {
+            12..14 => {
+                let Some(path) = self.pick(rng, |_| true) else { return };
+                let (dir, name) = self.dir_of(&path);
+                let ino = self.fs.lookup(dir, name.as_bytes()).unwrap().ino;
+                let large = rng.random();
+                let class: &[u8] = if large { b"large" } else { b"default" };
+                match self.fs.setxattr(ino, CLASS, class, XattrMode::Set, BY) {
+                    Ok(()) => self.tree.get_mut(&path).unwrap().large = large,
+                    // It has blocks of the other size.
+                    Err(spindle_vfs::Error::NotEmpty) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                self.fs.forget(ino, 1);
+            }
+            14 => {
                 let Some(path) = self.pick(rng, Node::is_file) else { return };
                 let (dir, name) = self.dir_of(&path);
                 let attr = self.fs.lookup(dir, name.as_bytes()).unwrap();
-                let size = if self.sums { rng.random_range(0..=attr.size) } else { attr.size / 8192 * 4096 };
+                let whole = attr.size / 16_384 * 8192;
+                let size = if self.sums { rng.random_range(0..=attr.size) } else { whole };
                 let set = SetAttr { size: Some(size), ..SetAttr::default() };
                 self.fs.setattr(attr.ino, &set, BY).unwrap();
                 self.fs.forget(attr.ino, 1);
@@ -399,7 +428,11 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
         .zip(ROLES)
         .map(|(device, (_, role, part))| Member {
             device: Arc::new(device.branch()),
-            areas: vec![NewArea { part: Some(part), ..NewArea::of(role) }],
+            areas: vec![NewArea {
+                class: u8::from((role, part) == (Role::Data, 2)),
+                part: Some(part),
+                ..NewArea::of(role)
+            }],
         })
         .collect();
     let mut wishes = Wishes::new();
@@ -408,6 +441,12 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
     wishes.parameters.track_blocks = 8;
     wishes.parameters.stripe_bytes = 4096;
     wishes.parameters.checksums = sums;
+    // Blocks with checksums lie on one device each.
+    let stripe_bytes = if sums { 8192 } else { 4096 };
+    let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes };
+    wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+    // Parts of most logs take turns as newfs has it, some are striped.
+    wishes.log = if rng.random_range(0..4) == 0 { LogUnits::STRIPED } else { LogUnits::default() };
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
     let events = Events::default();
     let copy = |device: &dyn Device| {
@@ -514,7 +553,7 @@ fn torture_crashes_while_members_change() {
     for case in 0..cases(4) {
         run(seed.wrapping_add(case), 60, case % 2 == 1, |run, rng| {
             (0..50).for_each(|_| run.step(rng));
-            for spare in [8, 9] {
+            for spare in [9, 10] {
                 let (set, device) = (run.set.clone(), run.devices[spare].clone());
                 let id = [u8::try_from(spare).unwrap(); 16];
                 let patience =
@@ -533,7 +572,7 @@ fn torture_crashes_while_members_change() {
                 };
                 let old = of_data(&set.label_now())[0];
                 let changed = match spare {
-                    8 => set.replace(old, &device, id, &mut work),
+                    9 => set.replace(old, &device, id, &mut work),
                     _ => set.add(Role::Data, 0, &device, id, &mut work),
                 };
                 assert_eq!(changed.is_err(), stop, "{changed:?}");
@@ -545,7 +584,7 @@ fn torture_crashes_while_members_change() {
                         Ok(())
                     };
                     match spare {
-                        8 => set.replace(old, &device, id, &mut work).unwrap(),
+                        9 => set.replace(old, &device, id, &mut work).unwrap(),
                         _ => set.add(Role::Data, 0, &device, id, &mut work).unwrap(),
                     }
                 }

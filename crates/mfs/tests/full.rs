@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
-use spindle_mfs::newfs::{Member, Wishes, make};
-use spindle_mfs::{Mfs, OpenOptions, Role, Set};
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set};
 use spindle_vfs::{
     Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Result, SetAttr,
     XattrMode,
@@ -165,20 +165,25 @@ fn open(media: &Media) -> Mfs {
 }
 
 fn assert_clean(media: &Media, what: &str) {
-    let report = check(&set(media), 100, &mut |_| ()).unwrap();
+    let set = set(media);
+    assert!(set.storage_use().unwrap().classes[1..].iter().all(|share| share.used == 0), "{what}");
+    let report = check(&set, 100, &mut |_| ()).unwrap();
     assert!(report.findings.is_empty(), "{what}: {:#?}", report.findings);
 }
 
-/// Returns the members of a new set, of which little has to be filled.
+/// Returns the members of a new set, of which little has to be filled. It has a second class of
+/// data, which stays empty: one that is full does not get the space of another.
 fn members(full: Full, checksums: bool) -> Media {
     let (control, data) = match full {
         Full::Data => (1024, 512),
         Full::Extents => (256, 8192),
         _ => (384, 2048),
     };
-    let media = [control, data, 1280].map(|kib| Arc::new(MemoryDevice::new(kib << 10)));
+    let media = [control, data, 1280, 512].map(|kib| Arc::new(MemoryDevice::new(kib << 10)));
     let roles = [Role::Control, Role::Data, Role::Log];
     let members = media.iter().zip(roles).map(|(device, role)| Member::of(device.clone(), role));
+    let other = NewArea { class: 1, part: Some(1), ..NewArea::of(Role::Data) };
+    let other = Member { device: media[3].clone(), areas: vec![other] };
     let mut wishes = Wishes::new();
     wishes.parameters.block_bytes = 1024;
     wishes.parameters.cylinder_bytes = 16 << 10;
@@ -186,7 +191,9 @@ fn members(full: Full, checksums: bool) -> Media {
     wishes.parameters.track_blocks = 8;
     wishes.parameters.stripe_bytes = 4096;
     wishes.parameters.checksums = checksums;
-    make(&members.collect::<Vec<_>>(), &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
+    wishes.classes = vec![Class { name: "other".parse().unwrap(), structure: wishes.parameters.structure() }];
+    make(&members.chain([other]).collect::<Vec<_>>(), &wishes, &*clock(), &mut StdRng::seed_from_u64(5))
+        .unwrap();
     media.into()
 }
 

@@ -11,8 +11,8 @@ use spindle_clock::ManualClock;
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{check, repair};
-use spindle_mfs::newfs::{Member, Wishes, make};
-use spindle_mfs::{Mfs, OpenOptions, Set};
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set, Structure};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr, XattrMode};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -50,7 +50,11 @@ fn victim(clean: bool) -> Vec<u8> {
     wishes.parameters.block_bytes = 1024;
     wishes.parameters.cylinder_bytes = 32 << 10;
     wishes.parameters.track_blocks = 8;
-    make(&[Member::with_all(device.clone())], &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
+    let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 4096 };
+    wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+    let mut member = Member::with_all(device.clone());
+    member.areas.push(NewArea { class: 1, part: Some(1), share: 4, ..NewArea::of(Role::Data) });
+    make(&[member], &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
     let devices = [device.clone() as Arc<dyn Device>];
     let fs = Mfs::open(&Set::open(&devices).unwrap(), clock(), &OpenOptions::default()).unwrap();
     let root = fs.root();
@@ -59,6 +63,7 @@ fn victim(clean: bool) -> Vec<u8> {
     }
     let dir = make_file(&fs, root, "dir", FileKind::Directory).unwrap();
     let sub = make_file(&fs, dir, "sub", FileKind::Directory).unwrap();
+    fs.setxattr(sub, b"user.spindle.class", b"large", XattrMode::Set, BY).unwrap();
     make_file(&fs, sub, "link", FileKind::Symlink).unwrap();
     let sparse = make_file(&fs, sub, "sparse", FileKind::Regular).unwrap();
     for n in 0..60 {

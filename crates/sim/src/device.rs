@@ -273,6 +273,15 @@ impl Device for DriveDevice {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
     }
+
+    fn prepare(&self, offset: u64) {
+        let drive = &self.drive;
+        let mut state = drive.state.lock();
+        if state.in_service == 0 && state.held == 0 && offset < self.info.size_bytes {
+            let now = drive.core.now();
+            state.disk.prepare(now, offset / u64::from(drive.sector_bytes));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -355,6 +364,30 @@ mod tests {
         let (first, second) = (run(), run());
         assert_eq!(first, second);
         assert!(first.2.longest_queue > 3);
+    }
+
+    /// Promise: a transfer spends no time on moving heads that were moved ahead; one that comes
+    /// before they are there waits for them.
+    #[test]
+    fn heads_are_moved_ahead() {
+        const AT: u64 = 200 << 20;
+        let transfer = |prepared: bool, pause: u64| {
+            let (simulation, clock, device) = drive("super-eagle", "vax-11-780");
+            let inner = device.clone();
+            simulation.run_client(move || {
+                if prepared {
+                    inner.prepare(AT);
+                }
+                clock.sleep(std::time::Duration::from_millis(pause));
+                inner.write_at(AT, &[1; 512]).unwrap();
+            });
+            device.tally()
+        };
+        let seek = transfer(false, 50).seek;
+        assert!(seek > Time::from_ms_f64(5.0));
+        assert_eq!(transfer(true, 50).seek, Time::ZERO);
+        let early = transfer(true, 0);
+        assert!(early.seek == Time::ZERO && early.response >= seek);
     }
 
     /// Promise: outside of a run the same device works for the thread that made it.

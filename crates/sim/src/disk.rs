@@ -149,6 +149,24 @@ impl Disk {
         }
     }
 
+    /// Moves the heads of an idle disk to `sector` from `now` on. What is started before they are
+    /// there waits.
+    pub fn prepare(&mut self, now: Time, sector: u64) {
+        if let Kind::Rotating(disk) = &mut self.0 {
+            disk.prepare(now, sector);
+        }
+    }
+
+    /// Returns the time in which the heads move by so many cylinders before a write; none where
+    /// nothing moves.
+    #[must_use]
+    pub fn seek(&self, cylinders: u32) -> Option<Time> {
+        match &self.0 {
+            Kind::Rotating(disk) => Some(disk.seek(cylinders)),
+            Kind::Flash(_) => None,
+        }
+    }
+
     /// Returns when everything that has been acknowledged is on the medium, if a flush begins at
     /// `now` with nothing in service.
     pub fn flush(&mut self, now: Time) -> Time {

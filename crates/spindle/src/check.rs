@@ -11,7 +11,7 @@ use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
-use spindle_vfs::{FileSystem, Objection};
+use spindle_vfs::{Error as FsError, FileSystem, Objection};
 use std::fmt;
 use std::sync::Arc;
 
@@ -143,7 +143,14 @@ pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
         Repair::No => open_device(spec)?,
         Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
-    if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, phase) }.context(spec)
+    let checked =
+        if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, phase) };
+    match (checked, found) {
+        // What the device has instead.
+        (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused),
+        (checked, _) => checked,
+    }
+    .context(spec)
 }
 
 fn check_old(

@@ -2,6 +2,7 @@
 //! nothing known.
 
 use crate::error::Result;
+use crate::foreign::{recognise, refusal};
 use spindle_device::{Device, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
@@ -95,7 +96,7 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
             Err(none @ Error::Unsupported { .. }) => match spindle_mfs::read_label(device)? {
                 Some(label) => Ok(Found::Mfs(Box::new(label))),
                 None => match old(None) {
-                    Err(Error::Unsupported { .. }) => Err(none),
+                    Err(Error::Unsupported { .. }) => Err(refusal(device, none)?),
                     found => found,
                 },
             },
@@ -104,9 +105,10 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
     }
 }
 
-/// Finds the file system on a device as [`detect_as`] does; failing that, a fast file system that
-/// can at least be read: one that the device holds only in part, or whose superblock is lost and
-/// has copies. `superblock` names the copy to use: a sector of 512 bytes, or a byte.
+/// Finds the file system on a device as [`detect_as`] does; failing that, one that can at least be
+/// read: a fast file system that the device holds only in part, or whose superblock is lost and has
+/// copies, or an old one whose super-block is lost. `superblock` names the copy to use: a sector of
+/// 512 bytes, or a byte.
 ///
 /// This may search a gigabyte of the device.
 ///
@@ -117,23 +119,34 @@ pub fn detect_damaged(
     kind: Option<Kind>,
     superblock: Option<u64>,
 ) -> spindle_vfs::Result<Found> {
-    let mut found = match (superblock, detect_as(device, kind)) {
-        (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place)?,
-        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. }))
-            if !matches!(kind, Some(Kind::Old(_))) =>
-        {
-            spindle_ffs::Superblock::salvage(device)?
+    let old =
+        |format| spindle_v7::Superblock::salvage(device, format).map(|found| Found::Old(Box::new(found)));
+    let ffs = |mut found: spindle_ffs::Superblock| {
+        if let Some(Kind::Ffs(dialect)) = kind {
+            found.dialect = dialect;
         }
-        (None, found) => return found,
+        Found::Ffs(Box::new(found))
     };
-    if let Some(Kind::Ffs(dialect)) = kind {
-        found.dialect = dialect;
+    let salvage = || match (kind, spindle_ffs::Superblock::salvage(device).map(ffs)) {
+        (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. })) => old(None),
+        (_, found) => found,
+    };
+    match (superblock, detect_as(device, kind)) {
+        (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place).map(ffs),
+        (None, Err(refused @ (Error::Unsupported { .. } | Error::Corrupt { .. }))) => {
+            let salvaged = if let Some(Kind::Old(format)) = kind { old(Some(format)) } else { salvage() };
+            match salvaged {
+                Err(Error::Unsupported { .. } | Error::Corrupt { .. }) => Err(refused),
+                found => found,
+            }
+        }
+        (None, found) => found,
     }
-    Ok(Found::Ffs(Box::new(found)))
 }
 
-/// Returns a description of the file system or partition table on a device, if there is one: what
-/// a command that overwrites the device would destroy.
+/// Returns a description of the file system or partition table on a device, if there is one, also
+/// of those that this program does not read: what a command that overwrites the device would
+/// destroy.
 ///
 /// # Errors
 /// Those of the device.
@@ -145,6 +158,9 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
         Err(_) => {}
     }
     let table = partitions(device)?;
+    if table.scheme.is_none() {
+        return Ok(recognise(device)?.filter(|found| found.is_disk).map(|found| found.name.into()));
+    }
     Ok(table.scheme.map(|scheme| {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
         format!("a partition table ({scheme}: {})", names.join(", "))

@@ -14,13 +14,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error {
     text: String,
     errno: Option<i32>,
+    /// The device that the reason begins with, if it does.
+    device: Option<String>,
 }
 
 impl Error {
     /// Returns an error with this text and no error number.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: without_number(&text.into()), errno: None }
+        Self { text: without_number(&text.into()), errno: None, device: None }
     }
 
     /// Returns the system's error number, as `ENOSPC`, if the failure has one.
@@ -35,12 +37,21 @@ impl Error {
         self.errno == Some(error.errno())
     }
 
-    /// Returns the same error with `what` in front of its text, unless that stands there already:
-    /// errors of a device begin with its name.
+    /// Returns the same error with `what` in front of its text, unless that stands there already.
+    /// Errors of a device name it themselves: that name is left out behind the same one.
     #[must_use]
-    pub fn within(self, what: impl fmt::Display) -> Self {
+    pub fn within(mut self, what: impl fmt::Display) -> Self {
         let what = format!("{what}: ");
-        if self.text.starts_with(&what) { self } else { Self { text: what + &self.text, ..self } }
+        if self.text.starts_with(&what) {
+            return self;
+        }
+        if self.device.as_ref().is_some_and(|device| what.strip_suffix(": ") == Some(device))
+            && let Some(at) = self.text.rfind(&format!(": {what}"))
+        {
+            self.text.replace_range(at..at + what.len(), "");
+        }
+        self.text.insert_str(0, &what);
+        self
     }
 }
 
@@ -66,13 +77,18 @@ impl std::error::Error for Error {}
 
 impl From<spindle_vfs::Error> for Error {
     fn from(error: spindle_vfs::Error) -> Self {
-        Self { text: without_number(&error.to_string()), errno: Some(error.errno()) }
+        let device = match &error {
+            spindle_vfs::Error::Device(error) => Some(error.device().to_owned()),
+            _ => None,
+        };
+        Self { text: without_number(&error.to_string()), errno: Some(error.errno()), device }
     }
 }
 
 impl From<spindle_device::Error> for Error {
     fn from(error: spindle_device::Error) -> Self {
-        Self::new(error.to_string())
+        let device = Some(error.device().to_owned());
+        Self { device, ..Self::new(error.to_string()) }
     }
 }
 
@@ -87,7 +103,7 @@ impl From<std::io::Error> for Error {
         let text = without_number(&error.to_string());
         let errno = error.raw_os_error();
         // Our own messages begin with a small letter, so the system's do too.
-        Self { text: if errno.is_some() { text.to_lowercase() } else { text }, errno }
+        Self { text: if errno.is_some() { text.to_lowercase() } else { text }, errno, device: None }
     }
 }
 
@@ -118,7 +134,7 @@ impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
     }
 
     fn named(self, name: &[u8]) -> Result<T> {
-        self.map_err(|error| error.into().within(text::printable(name)))
+        self.map_err(|error| error.into().within(text::quoted(name)))
     }
 }
 
@@ -126,12 +142,92 @@ impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
 mod tests {
     use super::*;
 
+    /// Returns an error of each kind that a device or a file system has.
+    fn every_kind() -> Vec<Error> {
+        use spindle_device::Error as Failed;
+        use spindle_vfs::Error as Fs;
+        let device = || "disk.img".to_owned();
+        let failed = [
+            Failed::OutOfRange { device: device(), offset: 512, len: 512, size: 512 },
+            Failed::Misaligned { device: device(), offset: 1, len: 2 },
+            Failed::ReadOnly { device: device() },
+            Failed::io("disk.img", "reading 512 bytes at 0", std::io::Error::from_raw_os_error(5)),
+            Failed::Busy { device: device(), reason: "another program writes it".into() },
+            Failed::Unusable { device: device(), reason: "no partition x".into() },
+            Failed::Latched { device: device(), reason: "a write failed".into() },
+        ];
+        let refused = [
+            Fs::NotPermitted,
+            Fs::NotFound,
+            Fs::NoSuchOffset,
+            Fs::BadHandle,
+            Fs::WouldBlock,
+            Fs::Access,
+            Fs::Busy,
+            Fs::Exists,
+            Fs::CrossDevice,
+            Fs::NotDirectory,
+            Fs::IsDirectory,
+            Fs::Invalid,
+            Fs::TooBig,
+            Fs::NoSpace,
+            Fs::ReadOnly,
+            Fs::TooManyLinks,
+            Fs::Range,
+            Fs::Deadlock,
+            Fs::NameTooLong,
+            Fs::NotEmpty,
+            Fs::Loop,
+            Fs::NoAttribute,
+            Fs::Overflow,
+            Fs::NotSupported,
+            Fs::Stale,
+            Fs::QuotaExceeded,
+            Fs::Interrupted,
+            Fs::corrupt("its size is 7", "inode 5"),
+            Fs::unsupported("a journal", "replay it"),
+        ];
+        // Each also as the reason why a structure or a root directory cannot be used.
+        let structures = refused.iter().map(|error| Fs::corrupt(error.to_string(), "superblock"));
+        let once: Vec<Fs> = structures.chain(refused.iter().cloned()).chain(failed.map(Fs::from)).collect();
+        let roots = once.iter().map(|error| error.clone().of_root());
+        roots.chain(once.iter().cloned()).map(Error::from).collect()
+    }
+
+    /// Promise: no message says the same twice, whatever the error and however often its objects
+    /// are put in front of it.
+    #[test]
+    fn no_message_says_the_same_twice() {
+        for error in every_kind() {
+            let chains = [
+                error.clone().within("disk.img"),
+                error.clone().within("disk.img").within("disk.img"),
+                error.clone().within("/etc").within("disk.img"),
+                error.clone().within("fstab").within("/etc").within("disk.img").within("disk.img"),
+            ];
+            for chain in chains {
+                let text = chain.to_string();
+                let parts: Vec<&str> = text.split(": ").collect();
+                for (n, part) in parts.iter().enumerate() {
+                    assert!(!parts[..n].contains(part), "{text}");
+                }
+                assert!(text.starts_with("disk.img: ") && chain.errno() == error.errno(), "{text}");
+            }
+        }
+        // A file may have the name of the image.
+        let error = Error::from(spindle_vfs::Error::NotFound).within("disk.img").within("/etc");
+        assert_eq!(
+            error.within("disk.img").to_string(),
+            "disk.img: /etc: disk.img: no such file or directory"
+        );
+    }
+
     /// Promise: a message names the outer part first, and the error number survives.
     #[test]
     fn context_comes_first() {
         let error =
             Err::<(), _>(spindle_vfs::Error::NotFound).named(b"a\nb").context("disk.img").unwrap_err();
-        assert_eq!(error.to_string(), r"disk.img: a\nb: no such file or directory");
+        assert_eq!(error.to_string(), r"disk.img: $'a\nb': no such file or directory");
         assert!(error.is(&spindle_vfs::Error::NotFound));
         let error = Err::<(), _>(rustix::io::Errno::ACCESS).context("x").unwrap_err();
         assert_eq!(error.to_string(), "x: permission denied");

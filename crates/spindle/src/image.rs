@@ -3,13 +3,14 @@
 use crate::detect::{Found, Kind, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::path;
-use crate::set::{OpenSet, Service};
+use crate::set::OpenSet;
 use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
-use spindle_device::{Caching, Device, Spec};
+use spindle_device::{Caching, Claim, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
 use spindle_mfs::Mfs;
+use spindle_tree::Remount;
 use spindle_v7::V7;
 use spindle_vfs::{AtimePolicy, FileSystem, Objection, Vfs};
 use std::sync::Arc;
@@ -31,10 +32,8 @@ pub struct OpenOptions {
     pub atime: AtimePolicy,
     /// Seed of the random numbers, for reproducible images.
     pub seed: Option<u64>,
-    /// Read without a lock, because this program holds the lock for another partition of the disk.
-    pub shared: bool,
-    /// Let the kernel claim the block device for a mount.
-    pub mountable: bool,
+    /// How the system is kept from using a block device.
+    pub claim: Claim,
     /// Source of timestamps.
     pub clock: Arc<dyn Clock>,
     /// Settings of the cache; those for programs, not mounts, if `None`.
@@ -58,8 +57,7 @@ impl OpenOptions {
             superblock: None,
             atime: AtimePolicy::Never,
             seed: None,
-            shared: false,
-            mountable: false,
+            claim: Claim::default(),
             clock: Arc::new(TickClock),
             cache: None,
             allocation: Allocation::default(),
@@ -120,11 +118,19 @@ pub enum Family {
 /// Without it the file system stays marked as in use, and needs a recovery or a check.
 pub struct Image {
     fs: Arc<dyn FileSystem>,
-    family: Family,
+    /// The same, as what a mount can change.
+    pub(crate) tree: Arc<dyn Remount>,
+    /// The same, as what it is.
+    pub(crate) kind: Opened,
     objections: Vec<Objection>,
     log_notes: Vec<LogNote>,
-    /// Of the multi-structured file system.
-    set: Option<Arc<OpenSet>>,
+}
+
+/// An open file system of each family.
+pub(crate) enum Opened {
+    Ffs(Arc<Ffs>),
+    Old,
+    Mfs(Arc<OpenSet>),
 }
 
 impl Image {
@@ -136,13 +142,19 @@ impl Image {
     /// # Errors
     /// If there is no file system that can be read, or the device cannot be opened.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
-        let device = open_with(spec, options, true)?;
+        let device = open_with(spec, options)?;
         let cache = settings_for(options.cache.unwrap_or_default(), spec);
         Self::open_device(spec, device, cache, options).context(spec)
     }
 
+    /// Opens a file system of one device in memory.
+    pub(crate) fn open_in_memory(device: Arc<dyn Device>, options: &OpenOptions) -> Result<Self> {
+        let cache = options.cache.unwrap_or_default();
+        Self::open_device(&Spec::parse("memory")?, device, cache, options)
+    }
+
     /// Opens the file system on a device, with these settings of the cache.
-    fn open_device(
+    pub(crate) fn open_device(
         spec: &Spec,
         device: Arc<dyn Device>,
         cache: Settings,
@@ -160,13 +172,7 @@ impl Image {
                 };
                 let v7 = V7::open_found(*found, device, clock, &v7_options)?;
                 let objections = v7.read_only_reasons().to_vec();
-                Ok(Self {
-                    fs: Arc::new(v7),
-                    family: Family::Old,
-                    objections,
-                    log_notes: Vec::new(),
-                    set: None,
-                })
+                Ok(Self::of(Arc::new(v7), Opened::Old, objections, Vec::new()))
             }
             Found::Ffs(found) => {
                 let ffs_options = spindle_ffs::OpenOptions {
@@ -183,7 +189,8 @@ impl Image {
                 let ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 let objections = ffs.read_only_reasons().to_vec();
                 let log_notes = log_notes(&ffs, options);
-                Ok(Self { fs: Arc::new(ffs), family: Family::Ffs, objections, log_notes, set: None })
+                let ffs = Arc::new(ffs);
+                Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, log_notes))
             }
             Found::Mfs(_) => {
                 // It is opened again, with the others.
@@ -198,22 +205,18 @@ impl Image {
                     if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } }
                 };
                 let log_notes = mfs.replayed_sectors().map(log_note).into_iter().collect();
-                let (fs, set) = (Arc::new(mfs), Some(set));
-                Ok(Self { fs, family: Family::Mfs, objections, log_notes, set })
+                Ok(Self::of(Arc::new(mfs), Opened::Mfs(set), objections, log_notes))
             }
         }
     }
 
-    /// Lets other processes change the members of the set while it is open to write, with
-    /// [`set::change`](crate::set::change); until the service is dropped, which has to happen
-    /// after the unmount. Returns none for other file systems.
-    ///
-    /// # Errors
-    /// System errors.
-    pub fn serve_changes(&self) -> Result<Option<Service>> {
-        let set = self.set.as_ref().filter(|_| !self.fs.read_only());
-        let started = set.map(|set| Service::start(set.clone())).transpose();
-        started.context("serving changes of the set")
+    fn of<T: FileSystem + Remount + 'static>(
+        fs: Arc<T>,
+        kind: Opened,
+        objections: Vec<Objection>,
+        log_notes: Vec<LogNote>,
+    ) -> Self {
+        Self { fs: fs.clone(), tree: fs, kind, objections, log_notes }
     }
 
     /// Returns the file system.
@@ -225,7 +228,11 @@ impl Image {
     /// Returns the family of the file system.
     #[must_use]
     pub const fn family(&self) -> Family {
-        self.family
+        match self.kind {
+            Opened::Ffs(_) => Family::Ffs,
+            Opened::Old => Family::Old,
+            Opened::Mfs(_) => Family::Mfs,
+        }
     }
 
     /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
@@ -300,17 +307,14 @@ impl Image {
     }
 }
 
-/// Opens the device of a specification as the options say; without a lock if the program holds one.
-pub(crate) fn open_with(spec: &Spec, options: &OpenOptions, lock: bool) -> Result<Arc<dyn Device>> {
-    match (options.read_only, options.shared || !lock) {
-        (true, true) => open_device_unlocked(spec),
-        (true, false) => open_device(spec),
-        (false, _) => Ok(spec.open(&spindle_device::OpenOptions {
-            mountable: options.mountable,
-            lock,
-            ..spindle_device::OpenOptions::read_write()
-        })?),
-    }
+/// Opens the device of a specification as the options say.
+pub(crate) fn open_with(spec: &Spec, options: &OpenOptions) -> Result<Arc<dyn Device>> {
+    let access = if options.read_only {
+        spindle_device::OpenOptions::read_only()
+    } else {
+        spindle_device::OpenOptions::read_write()
+    };
+    Ok(spec.open(&spindle_device::OpenOptions { claim: options.claim, ..access })?)
 }
 
 /// Opens the device of a specification for reading.

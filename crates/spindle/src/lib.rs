@@ -43,9 +43,10 @@
 //! [`FileSystem`](spindle_vfs::FileSystem), for everything that a kernel could ask. [`mod@newfs`]
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
-//! directories, tar streams and images in any direction. The command line `spindle` is a user of
-//! this crate and has nothing that it lacks, except mounts (crate `spindle_fuse`) and the
-//! laboratory.
+//! directories, tar streams and images in any direction. [`walk`] goes through a tree, [`mode`]
+//! reads permissions as `chmod` does, and [`pattern`] patterns of names. The command line
+//! `spindle` is a user of this crate and has nothing that it lacks, except mounts (crate
+//! `spindle_fuse`) and the laboratory.
 //!
 //! # Stability
 //!
@@ -56,15 +57,22 @@
 //! can be read and written by all later ones.
 
 pub mod check;
+pub mod control;
 pub mod detect;
 mod error;
+mod fit;
+mod foreign;
 pub mod image;
+pub mod mode;
+pub mod mounted;
 pub mod newfs;
 pub mod partition;
 pub mod path;
+pub mod pattern;
 pub mod set;
 pub mod text;
 pub mod transfer;
+pub mod walk;
 
 pub use error::{Context, Error, Result};
 pub use image::{Image, LogNote, OpenOptions};

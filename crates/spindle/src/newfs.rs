@@ -3,18 +3,18 @@
 use crate::detect::contents;
 use crate::error::{Context, Error, Result};
 use crate::image::{open_device_unlocked, reasons};
-use crate::transfer::{CensusSink, Sink};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, TickClock};
 use spindle_device::{Device, FileDevice, Part, Spec};
-use spindle_ffs::newfs::{Census, fit};
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
 use spindle_vfs::FileSystem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use crate::fit::{Fitted, Room, Wanted, misfits_in, plan_to_fit};
 pub use spindle_ffs::newfs::{Format, Geometry, Optimization, Parameters, Plan};
+pub use spindle_v7::newfs as old;
 
 /// Returns the clock of a program that works at `timestamp` (seconds since 1970), where it stands
 /// still, or now, as mounts have it.
@@ -147,6 +147,51 @@ pub fn write(
     Ok(())
 }
 
+/// The plan of a new file system of any kind of one device.
+#[derive(Clone, Debug)]
+pub enum NewFs {
+    /// A fast file system.
+    Ffs(Box<Plan>),
+    /// An old file system.
+    Old(old::Plan),
+}
+
+impl NewFs {
+    /// Returns the bytes that it takes on its device.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Ffs(plan) => plan.size_bytes(),
+            Self::Old(plan) => u64::from(plan.layout.s_fsize) * u64::from(plan.layout.format.bsize),
+        }
+    }
+
+    /// Returns the step in bytes in which its size can change.
+    #[must_use]
+    pub const fn unit(&self) -> u64 {
+        match self {
+            Self::Ffs(plan) => plan.layout.fs_fsize as u64,
+            Self::Old(plan) => plan.layout.format.bsize as u64,
+        }
+    }
+
+    /// Writes it to a device. Calls `group_done` after each cylinder group.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn write(
+        &self,
+        device: &dyn Device,
+        timestamp: Option<i64>,
+        group_done: &mut dyn FnMut(),
+    ) -> Result<()> {
+        match self {
+            Self::Ffs(plan) => write(plan, device, timestamp, group_done),
+            Self::Old(plan) => Ok(old::write(plan, device, &*clock(timestamp))?),
+        }
+    }
+}
+
 /// Creates a log in a file system that is not mounted, and returns its place. The size is `bytes`,
 /// or that of a mount's log.
 ///
@@ -173,52 +218,4 @@ pub fn make_log(
     }
     ffs.unmount()?;
     ffs.superblock().log_place().ok_or_else(|| Error::new("no log was created"))
-}
-
-/// Free space to add to a file system that fits its contents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spare {
-    /// In bytes.
-    pub bytes: u64,
-    /// In percent of the space needed.
-    pub percent: u16,
-}
-
-/// Measures a tree, and plans the smallest fast file system for it and for `spare`. `parameters`
-/// returns those for a size in bytes; `walk` passes the tree to a sink. Returns the plan and the
-/// bytes of data.
-///
-/// # Errors
-/// Those of `walk`, and parameters that contradict each other.
-pub fn plan_to_fit(
-    parameters: impl Fn(u64) -> Parameters,
-    spare: Spare,
-    walk: impl Fn(&mut dyn Sink) -> Result<()>,
-) -> Result<(Plan, u64)> {
-    // Some dialects use larger blocks for larger file systems: repeat with the resulting size
-    // until the block size stays the same.
-    let mut guess = 1 << 30;
-    for _ in 0..4 {
-        let parameters_for_guess = parameters(guess);
-        let mut counting = CensusSink::new(Census::new(&parameters_for_guess)?);
-        walk(&mut counting)?;
-        let (census, bytes) = counting.counted();
-        let plan = fit(&parameters_for_guess, &census)?;
-        let needed = plan.size_bytes();
-        let more = u64::try_from(u128::from(needed) * u128::from(spare.percent) / 100).unwrap_or(u64::MAX);
-        let extra = more.saturating_add(spare.bytes);
-        let plan = if extra == 0 {
-            plan
-        } else {
-            let (bsize, fsize) = (Some(plan.layout.fs_bsize), Some(plan.layout.fs_fsize));
-            let size = needed.saturating_add(extra);
-            Plan::new(&Parameters { bsize, fsize, ..parameters(size) })?
-        };
-        let by_itself = Plan::new(&parameters(plan.size_bytes()));
-        if by_itself.is_ok_and(|other| other.layout.fs_bsize == plan.layout.fs_bsize) {
-            return Ok((plan, bytes));
-        }
-        guess = plan.size_bytes();
-    }
-    Err(Error::new("found no block size that fits; choose one with -b and -f"))
 }

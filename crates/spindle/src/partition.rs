@@ -3,12 +3,15 @@
 //! Partitions have priority over a superblock of the whole disk: a superblock found at the place
 //! where the disk would have one may belong to a partition that starts elsewhere. If exactly one
 //! partition has a file system, that one is used; otherwise the command fails and asks the user to
-//! name one.
+//! name one, and says what each holds.
 
-use crate::detect::{Found, detect};
+use crate::detect::{Found, detect, version_name};
 use crate::error::{Context, Error, Result};
+use crate::foreign::recognise;
 use crate::image::open_device_unlocked;
+use crate::text;
 use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
+use spindle_ffs::Frag;
 use spindle_vfs::Error as FsError;
 use std::sync::Arc;
 
@@ -21,13 +24,19 @@ pub fn find(image: &str) -> Result<Spec> {
     choose(Spec::parse(image)?)
 }
 
-/// Chooses the partition if `spec` names a whole disk.
+/// Chooses the partition if `spec` names a whole disk. A file system that is named by its first byte
+/// gets its length, so that it is not in the way of others behind it.
 ///
 /// # Errors
 /// If there are several partitions to choose from, or the device cannot be read.
 pub fn choose(spec: Spec) -> Result<Spec> {
-    if spec.part != Part::Whole {
-        return Ok(spec);
+    match spec.part {
+        Part::Whole => {}
+        Part::Named(_) => return Ok(spec),
+        Part::Offset { at, .. } => {
+            let len = length(&*open_device_unlocked(&spec)?);
+            return Ok(Spec { part: Part::Offset { at, len }, ..spec });
+        }
     }
     let device = open_device_unlocked(&spec)?;
     let table = partitions(&*device)?;
@@ -54,13 +63,55 @@ pub fn choose(spec: Spec) -> Result<Spec> {
         (None, []) => parts.iter().collect(),
         (_, found) => found.iter().map(|(part, _)| *part).collect(),
     };
-    match (own, &candidates[..]) {
-        (None, [only]) => {
-            log::info!("{spec}: using partition {}", only.name);
-            Ok(Spec { part: Part::Named(only.name.clone()), ..spec })
-        }
-        _ => Err(ask(&spec, own.is_some(), &candidates)).context(&spec),
+    if let (None, [only]) = (own, &candidates[..]) {
+        log::info!("{spec}: using partition {}", only.name);
+        return Ok(Spec { part: Part::Named(only.name.clone()), ..spec });
     }
+    let mut choices = Vec::new();
+    if own.is_some() {
+        choices.push(format!("{spec}@offset=0 ({})", holds(&*device, "")));
+    }
+    for part in candidates {
+        let window = Window::new(Arc::clone(&device), part.start_bytes, part.size_bytes, spec.to_string())?;
+        let held = holds(&window, &part.kind);
+        choices.push(format!("{spec}@{} ({held}, {})", part.name, text::human(part.size_bytes)));
+    }
+    let what =
+        if own.is_some() { "file systems at its start and in partitions" } else { "several partitions" };
+    Err(Error::new(format!("has {what}; name one of {}", choices.join(", ")))).context(&spec)
+}
+
+/// Returns in a few words what a device holds; `kind` is what the table of partitions says.
+fn holds(device: &dyn Device, kind: &str) -> String {
+    match detect(device) {
+        Ok(Found::Ffs(found)) => version_name(found.layout.version, found.layout.inode_format).into(),
+        Ok(Found::Old(found)) => found.superblock.format.to_string(),
+        Ok(Found::Mfs(_)) => "member of a set".into(),
+        Err(FsError::Corrupt { .. }) => "a damaged file system".into(),
+        Err(_) => match recognise(device) {
+            Ok(Some(found)) => found.name.into(),
+            _ if kind.is_empty() => "unknown".into(),
+            _ => kind.to_owned(),
+        },
+    }
+}
+
+/// Returns the number of bytes from the beginning of the device that its file system uses, with its
+/// log; none if that is not known.
+fn length(device: &dyn Device) -> Option<u64> {
+    let used = match detect(device).ok()? {
+        Found::Ffs(found) => {
+            let log = found.log_place().map_or(0, |log| log.at.saturating_add(log.len));
+            found.layout.byte(Frag(found.layout.fs_size)).max(log)
+        }
+        Found::Old(found) => {
+            let layout = found.superblock.layout().ok()?;
+            u64::from(layout.s_fsize) * u64::from(layout.format.bsize)
+        }
+        Found::Mfs(_) => return None,
+    };
+    let sector = u64::from(device.info().sector_bytes);
+    Some(used.checked_next_multiple_of(sector)?.min(device.info().size_bytes))
 }
 
 /// Returns the byte offset of the superblock, if the device has a file system, damaged or not.
@@ -71,17 +122,4 @@ fn superblock(device: &dyn Device) -> Option<u64> {
         Ok(Found::Mfs(_)) | Err(FsError::Corrupt { .. }) => Some(0),
         Err(_) => None,
     }
-}
-
-fn ask(spec: &Spec, at_start: bool, candidates: &[&Partition]) -> Error {
-    let names: Vec<&str> = candidates.iter().map(|part| part.name.as_str()).collect();
-    let first = candidates.first().map_or("", |part| part.name.as_str());
-    let listed = names.join(", ");
-    Error::new(if at_start {
-        format!(
-            "has file systems at its start and in {listed}; name one, for example {spec}@offset=0 or {spec}@{first}"
-        )
-    } else {
-        format!("has the partitions {listed}; name one, for example {spec}@{first}")
-    })
 }

@@ -8,6 +8,16 @@ use spindle_clock::Mutex;
 use spindle_vfs::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What becomes of a block of a directory that the device cannot read. If nobody can change the
+/// directory, a block that is corrupt is passed over in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Reading the directory fails.
+    Fails,
+    /// It is passed over, too.
+    PassedOver,
+}
+
 /// The condition of a mounted file system.
 pub struct Condition {
     read_only: AtomicBool,
@@ -80,6 +90,26 @@ impl Condition {
         if known.len() < REMEMBERED && !known.contains(&what) {
             log::error!("{what}: passed over; run a check");
             known.push(what);
+        }
+    }
+
+    /// Returns what was read of a directory; nothing where it cannot be, if nobody can change the
+    /// directory: its other names can still be shown.
+    ///
+    /// # Errors
+    /// Those of the result, if the file system can be changed.
+    pub fn past_damage<T>(&self, read: Result<T>, unreadable: Unreadable) -> Result<Option<T>> {
+        let passes = match &read {
+            Err(Error::Corrupt { .. }) => true,
+            Err(Error::Device(_)) => unreadable == Unreadable::PassedOver,
+            _ => false,
+        };
+        match read {
+            Err(error) if passes && self.is_read_only() => {
+                self.pass_over(&error);
+                Ok(None)
+            }
+            other => other.map(Some),
         }
     }
 

@@ -10,6 +10,7 @@ use spindle_clock::{Mutex, RwLock, Timestamp};
 use spindle_vfs::AtimePolicy;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An inode in memory.
 pub struct Inode<N, D, X> {
@@ -58,11 +59,38 @@ struct Shard<N, D, X> {
     /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that
     /// sweeping costs each new inode a constant.
     sweep_at: usize,
+    /// Inodes that have been removed so far.
+    removals: u64,
+}
+
+/// That an inode is not in memory: needed to enter it after it was read.
+#[derive(Debug)]
+pub struct Missing {
+    /// What the shard had removed at that moment.
+    removals: u64,
 }
 
 impl<N: Number, D: Dinode, X> Shard<N, D, X> {
+    fn insert(&mut self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
+        if self.entries.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let is_directory = di.is_directory();
+        let state = RwLock::new(State { di, derived, atime_pending: Mutex::new(None) });
+        let inode = Arc::new(Inode { ino, is_directory, stream, state });
+        self.entries.insert(ino, Entry { inode: inode.clone(), references: 0 });
+        inode
+    }
+
+    fn remove(&mut self, ino: N) {
+        if self.entries.remove(&ino).is_some() {
+            self.removals += 1;
+        }
+    }
+
     /// Drops the inodes that nobody uses.
     fn sweep(&mut self) {
+        let before = self.entries.len();
         self.entries.retain(|_, entry| {
             entry.references > 0
                 || Arc::strong_count(&entry.inode) > 1
@@ -70,6 +98,7 @@ impl<N: Number, D: Dinode, X> Shard<N, D, X> {
                 || Arc::strong_count(&entry.inode.stream) > 1
                 || entry.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
         });
+        self.removals += (before - self.entries.len()) as u64;
         self.sweep_at = SWEEP_AT_LEAST.max(self.entries.len() * 2);
     }
 }
@@ -81,7 +110,7 @@ pub struct InodeTable<N, D, X> {
 
 impl<N: Number, D: Dinode, X> Default for InodeTable<N, D, X> {
     fn default() -> Self {
-        let shard = || Mutex::new(Shard { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST });
+        let shard = || Mutex::new(Shard { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST, removals: 0 });
         Self { shards: std::array::from_fn(|_| shard()) }
     }
 }
@@ -93,27 +122,39 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
     }
 
     /// Returns the inode if it is in memory.
-    pub fn find(&self, ino: N) -> Option<Arc<Inode<N, D, X>>> {
-        self.shard(ino).lock().entries.get(&ino).map(|entry| entry.inode.clone())
+    ///
+    /// # Errors
+    /// [`Missing`] if it is not.
+    pub fn find(&self, ino: N) -> Result<Arc<Inode<N, D, X>>, Missing> {
+        let shard = self.shard(ino).lock();
+        let found = shard.entries.get(&ino).map(|entry| entry.inode.clone());
+        found.ok_or(Missing { removals: shard.removals })
     }
 
-    /// Enters an inode, or returns the one that another thread has entered meanwhile.
-    pub fn enter(&self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
+    /// Enters an inode that was read after [`Self::find`] had returned `missing`, or returns the
+    /// one that another thread has entered meanwhile. Returns none if an inode was removed
+    /// meanwhile: it may be this one, changed or freed since it was read.
+    pub fn enter(
+        &self,
+        missing: &Missing,
+        ino: N,
+        di: D,
+        derived: X,
+        stream: Arc<Stream>,
+    ) -> Option<Arc<Inode<N, D, X>>> {
         let mut shard = self.shard(ino).lock();
-        if shard.entries.len() >= shard.sweep_at {
-            shard.sweep();
+        if let Some(entry) = shard.entries.get(&ino) {
+            return Some(entry.inode.clone());
         }
-        let is_directory = di.is_directory();
-        let state = RwLock::new(State { di, derived, atime_pending: Mutex::new(None) });
-        let fresh = || Entry { inode: Arc::new(Inode { ino, is_directory, stream, state }), references: 0 };
-        shard.entries.entry(ino).or_insert_with(fresh).inode.clone()
+        (shard.removals == missing.removals).then(|| shard.insert(ino, di, derived, stream))
     }
 
     /// Enters an inode that was just allocated, in the place of what is left of the number's former
     /// file.
     pub fn enter_new(&self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
-        self.shard(ino).lock().entries.remove(&ino);
-        self.enter(ino, di, derived, stream)
+        let mut shard = self.shard(ino).lock();
+        shard.remove(ino);
+        shard.insert(ino, di, derived, stream)
     }
 
     /// Takes a reference. The caller holds the inode's lock or that of a directory that names it.
@@ -140,7 +181,7 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
     pub fn drop_freed(&self, freed: &Arc<Inode<N, D, X>>) {
         let mut shard = self.shard(freed.ino).lock();
         if shard.entries.get(&freed.ino).is_some_and(|entry| Arc::ptr_eq(&entry.inode, freed)) {
-            shard.entries.remove(&freed.ino);
+            shard.remove(freed.ino);
         }
     }
 
@@ -159,8 +200,8 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
 pub struct Nodes<N, D, X> {
     /// The inodes in memory.
     pub table: InodeTable<N, D, X>,
-    /// When reading changes the access time.
-    pub atime: AtimePolicy,
+    /// When reading changes the access time: an [`AtimePolicy`].
+    atime: AtomicU8,
     /// The rename lock: held while the shape of the tree may change, by a rename or removal of a
     /// directory.
     pub(crate) rename_lock: Mutex<()>,
@@ -172,8 +213,22 @@ impl<N: Number, D: Dinode, X> Nodes<N, D, X> {
     /// Returns an empty table, with the access time policy of the mount.
     #[must_use]
     pub fn new(atime: AtimePolicy) -> Self {
+        let atime = AtomicU8::new(atime as u8);
         Self { table: InodeTable::default(), atime, rename_lock: Mutex::new(()), unfreed: Mutex::default() }
     }
+
+    /// Returns when reading changes the access time.
+    pub fn atime(&self) -> AtimePolicy {
+        let now = self.atime.load(Ordering::Relaxed);
+        let all = [AtimePolicy::Never, AtimePolicy::Relative, AtimePolicy::Always];
+        all.into_iter().find(|&policy| policy as u8 == now).unwrap_or_default()
+    }
+
+    /// Sets when reading changes the access time.
+    pub fn set_atime(&self, atime: AtimePolicy) {
+        self.atime.store(atime as u8, Ordering::Relaxed);
+    }
+
     /// Returns the inodes that have lost their last name and could not be freed then.
     pub fn unfreed(&self) -> Vec<N> {
         self.unfreed.lock().iter().copied().collect()

@@ -15,14 +15,18 @@
 pub mod check;
 mod condition;
 mod inode;
+mod lost_root;
 mod names;
 mod operations;
+mod remount;
 mod rename;
 pub mod xattr;
 
-pub use condition::Condition;
-pub use inode::{Inode, InodeTable, Nodes, State};
+pub use condition::{Condition, Unreadable};
+pub use inode::{Inode, InodeTable, Missing, Nodes, State};
+pub use lost_root::LostRoot;
 pub use operations::Operations;
+pub use remount::Remount;
 
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;
@@ -164,8 +168,8 @@ pub trait Tree: Send + Sync {
     /// Returns what is derived from an inode that has just come into memory.
     fn derive(&self) -> Self::Derived;
 
-    /// Returns memory for the data of a file.
-    fn new_stream(&self) -> Arc<Stream>;
+    /// Returns memory for the data of a file with this inode.
+    fn new_stream(&self, di: &Self::Dinode) -> Arc<Stream>;
 
     /// Writes an inode into its block.
     ///

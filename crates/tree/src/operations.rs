@@ -12,11 +12,17 @@ pub trait Operations: Tree {
     /// [`Error::Stale`] if the number is not in use.
     fn iget(&self, ino: Self::Number) -> Result<Arc<InodeOf<Self>>> {
         let table = &self.nodes().table;
-        if let Some(inode) = table.find(ino) {
-            return Ok(inode);
+        loop {
+            let missing = match table.find(ino) {
+                Ok(inode) => return Ok(inode),
+                Err(missing) => missing,
+            };
+            let di = self.read_inode(ino)?;
+            let stream = self.new_stream(&di);
+            if let Some(inode) = table.enter(&missing, ino, di, self.derive(), stream) {
+                return Ok(inode);
+            }
         }
-        let di = self.read_inode(ino)?;
-        Ok(table.enter(ino, di, self.derive(), self.new_stream()))
     }
 
     /// Returns the inode with a number that a front-end gave.
@@ -72,7 +78,7 @@ pub trait Operations: Tree {
         let mut pending = state.atime_pending.lock();
         let [atime, mtime, ctime] = state.di.times();
         let now = self.now();
-        let due = self.nodes().atime.is_due(pending.unwrap_or(atime), mtime, ctime, now);
+        let due = self.nodes().atime().is_due(pending.unwrap_or(atime), mtime, ctime, now);
         if due && !self.is_read_only() {
             *pending = Some(now);
         }
@@ -108,6 +114,21 @@ pub trait Operations: Tree {
     /// [`Error::NotFound`], [`Error::NotDirectory`], [`Error::NameTooLong`].
     fn look_up(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
         names::look_up(self, dir, name)
+    }
+
+    /// Takes a reference to the file that has this number, if it has a name: what is freed or about
+    /// to be freed stays so.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if there is no such file.
+    fn reference_number(&self, ino: Ino) -> Result<Attr> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        if state.di.is_free() || state.di.nlink() == 0 {
+            return Err(Error::Stale);
+        }
+        self.nodes().table.reference(&inode);
+        Ok(self.attr(&inode, &state))
     }
 
     /// Makes a file of any kind with a name, and takes a reference.

@@ -4,7 +4,7 @@
 //! [`Plan::new`] turns [`Parameters`] into a checked layout without touching anything; [`write()`]
 //! puts it on a device.
 
-use crate::format::dinode::{Dinode, seconds};
+use crate::format::dinode::{Dinode, id, seconds};
 use crate::format::free_list::interleaved;
 use crate::format::kind::Format;
 use crate::format::layout::{Block, Layout, ROOT_INO, index};
@@ -32,13 +32,23 @@ pub struct Parameters {
     pub name: Vec<u8>,
     /// Name of the disk pack, up to six bytes.
     pub pack: Vec<u8>,
+    /// User and group of the root directory.
+    pub root_owner: (u32, u32),
 }
 
 impl Parameters {
     /// Returns the defaults for a format and a size.
     #[must_use]
     pub const fn new(format: Format, size_bytes: u64) -> Self {
-        Self { format, size_bytes, inodes: None, interleave: None, name: Vec::new(), pack: Vec::new() }
+        Self {
+            format,
+            size_bytes,
+            inodes: None,
+            interleave: None,
+            name: Vec::new(),
+            pack: Vec::new(),
+            root_owner: (0, 0),
+        }
     }
 }
 
@@ -50,6 +60,7 @@ pub struct Plan {
     /// Order of the free list: `m` and `n`.
     pub interleave: (u16, u16),
     names: [[u8; 6]; 2],
+    root_owner: (u16, u16),
 }
 
 /// Longest cylinder of the interleave (`MAXFN`).
@@ -65,7 +76,8 @@ impl Plan {
     /// [`Error::Unsupported`], which names what is refused and what is possible.
     pub fn new(parameters: &Parameters) -> Result<Self> {
         let refuse = |what: String, allowed: &str| Err(Error::unsupported(format!("newfs: {what}"), allowed));
-        let Parameters { format, size_bytes, inodes, interleave, ref name, ref pack } = *parameters;
+        let Parameters { format, size_bytes, inodes, interleave, ref name, ref pack, root_owner } =
+            *parameters;
         if !format.is_possible() {
             return refuse(format!("format {format}"), "no system made such a file system");
         }
@@ -98,7 +110,11 @@ impl Plan {
                 None => return refuse(format!("name {}", name.escape_ascii()), "at most six bytes"),
             }
         }
-        Ok(Self { layout, interleave, names })
+        let (uid, gid) = root_owner;
+        let (Ok(uid), Ok(gid)) = (id(uid), id(gid)) else {
+            return refuse(format!("root owner {uid}:{gid}"), "numbers up to 65535");
+        };
+        Ok(Self { layout, interleave, names, root_owner: (uid, gid) })
     }
 }
 
@@ -124,7 +140,7 @@ const fn empty_head() -> Filsys {
 /// # Errors
 /// If the device is too small for the plan, or fails.
 pub fn write(plan: &Plan, device: &dyn Device, clock: &dyn Clock) -> Result<()> {
-    let Plan { layout, interleave, names } = plan;
+    let Plan { layout, interleave, names, root_owner: (uid, gid) } = plan;
     let format = layout.format;
     let info = device.info();
     let bytes = layout.byte(Block(layout.s_fsize));
@@ -167,7 +183,8 @@ pub fn write(plan: &Plan, device: &dyn Device, clock: &dyn Clock) -> Result<()> 
     addr[0] = root_block.0;
     // Inode 1 was meant for bad blocks: a file without a name.
     let bad = Dinode { mode: 0o100_000, ..times.clone() };
-    let root = Dinode { mode: 0o040_755, nlink: 2, size: 2 * ENTRY_SIZE as u64, addr, ..times };
+    let (uid, gid) = (*uid, *gid);
+    let root = Dinode { mode: 0o040_755, nlink: 2, uid, gid, size: 2 * ENTRY_SIZE as u64, addr, ..times };
     for (ino, inode) in [(1, bad), (ROOT_INO, root)] {
         inode.encode(&mut inodes[layout.inode_at(ino).1..], format.endian);
     }

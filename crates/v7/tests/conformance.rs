@@ -77,7 +77,7 @@ impl Harness for Old {
     }
 
     fn lacks(&self) -> &[Feature] {
-        &[Feature::KeepSize, Feature::FifosAndSockets, Feature::Flags, Feature::Generations]
+        &[Feature::KeepSize, Feature::FifosAndSockets, Feature::Flags]
     }
 }
 

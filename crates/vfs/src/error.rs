@@ -122,9 +122,10 @@ errors! {
 }
 
 impl Error {
-    /// Returns [`Error::Corrupt`] with these parts.
+    /// Returns [`Error::Corrupt`] with these parts. The problem may be the text of such an error.
     pub fn corrupt(what: impl Into<String>, place: impl Into<String>) -> Self {
-        Self::Corrupt { what: what.into(), place: place.into() }
+        let what: String = what.into();
+        Self::Corrupt { what: what.trim_start_matches("corrupt: ").to_owned(), place: place.into() }
     }
 
     /// Returns [`Error::Unsupported`] with these parts.

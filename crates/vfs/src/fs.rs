@@ -29,6 +29,12 @@ pub trait FileSystem: Send + Sync {
     /// Returns the space and inodes.
     fn statfs(&self) -> Result<FsStat>;
 
+    /// Returns the free space and inodes as far as a file, or a new one in a directory, can get
+    /// them: of a file system whose files do not all share one space.
+    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
+        self.statfs()
+    }
+
     /// Returns the attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
@@ -40,6 +46,11 @@ pub trait FileSystem: Send + Sync {
 
     /// Finds a name (also `.` and `..`); takes a reference. A removed directory has no names.
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Takes a reference to an inode of any kind by its number, as a file handle of NFS has it. It
+    /// may be any number: [`crate::Error::Stale`] if no file with a name has it. The caller
+    /// compares the generation with that of the handle.
+    fn reference(&self, ino: Ino) -> Result<Attr>;
 
     /// Releases `count` references.
     fn forget(&self, ino: Ino, count: u64);
@@ -110,8 +121,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Returns where it makes sense to go on in a file of which the data at `offset`, or the place
     /// of the next data behind, cannot be read: everything before depends on the same damage.
-    fn readable_after(&self, _ino: Ino, offset: u64) -> Result<u64> {
-        let unit = u64::from(self.statfs()?.frsize.max(512));
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        let unit = u64::from(self.statfs_at(ino)?.frsize.max(512));
         Ok((offset / unit + 1).saturating_mul(unit))
     }
 

@@ -266,8 +266,11 @@ pub struct FsStat {
     pub blocks: u64,
     /// Free units.
     pub bfree: u64,
-    /// Free units for users other than root.
+    /// Free units for users other than root, not below 0.
     pub bavail: u64,
+    /// Units that stay free for root (`minfree`): `bavail` is `bfree` less these. More than `bfree`
+    /// once root has used some of them.
+    pub reserve: u64,
     /// Total inodes.
     pub files: u64,
     /// Free inodes.

@@ -3,8 +3,6 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Losses, ReadArgs};
 use crate::output::Output;
-use crate::target::Target;
-use crate::text;
 use spindle::path::resolve;
 use spindle::transfer::{CHUNK, Content, ImageContent};
 use spindle_vfs::{Error, FileKind, Vfs};
@@ -30,17 +28,13 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let losses = Losses::default();
-    for target in &args.targets {
-        let target = Target::in_image(target)?;
-        let lost =
-            |error| losses.add(format_args!("{}:{}", target.image, text::printable(&target.path)), error);
-        image::read(&target.image, args.read, |vfs| {
-            cat(vfs, &target.path, &lost, &mut out).context(&target.image)
-        })?;
-    }
+    let code = image::read_each(&args.targets, args.read, |vfs, target, _| {
+        let lost = |error| losses.add(target.display(), error);
+        cat(vfs, &target.path, &lost, &mut out)
+    })?;
     out.finish()?;
     losses.check()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn cat(vfs: &Vfs, path: &[u8], lost: &dyn Fn(spindle::Error), out: &mut Output) -> Result<()> {

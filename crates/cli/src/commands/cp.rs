@@ -1,17 +1,22 @@
 //! `spindle cp`
 
+mod picked;
+
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Losses, ReadArgs, WriteArgs};
 use crate::interrupt;
 use crate::outfile::{image_at, overwrite_in_place};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
+use crate::text::quoted;
+use picked::{Copied, Exists, Picked};
+use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
     Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
 };
-use spindle::{OpenOptions, Spec};
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -26,7 +31,9 @@ use std::process::ExitCode;
 /// keeps the name. Existing files are replaced, existing directories are filled. A target that you
 /// name on the command line is followed if it is a symbolic link, and written if it is a device or
 /// a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
-/// Without -p the copies belong to you, with the permissions that your umask allows.
+/// Without -p the copies belong to you, with the permissions that your umask allows. A SOURCE that
+/// is a symbolic link is followed, unless -P is given; links below it are copied as links. -v (see
+/// below) prints the name of each copy.
 ///
 /// What cannot be read in a damaged image is listed on standard error, and copying goes on: a file
 /// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
@@ -34,7 +41,7 @@ use std::process::ExitCode;
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr
     spindle cp disk.img@s1a:/etc/fstab .
-    spindle cp -rp old.img:/home new.img:/")]
+    spindle cp -a old.img:/home new.img:/")]
 pub struct Args {
     /// Copy directories with everything below them; keep hard links within them
     #[arg(short = 'r', short_alias = 'R')]
@@ -42,6 +49,18 @@ pub struct Args {
     /// Keep owners, permissions, times and extended attributes
     #[arg(short = 'p')]
     preserve: bool,
+    /// Copy everything as it is: -r, -p and -P
+    #[arg(short = 'a')]
+    archive: bool,
+    /// Copy symbolic links as links, also those named on the command line
+    #[arg(short = 'P')]
+    no_follow: bool,
+    /// Keep existing files
+    #[arg(short = 'n')]
+    keep: bool,
+    /// Replace existing files that cannot be written; they always are
+    #[arg(short = 'f', conflicts_with = "keep")]
+    _replace: bool,
     #[command(flatten)]
     write: WriteArgs,
     #[command(flatten)]
@@ -52,6 +71,21 @@ pub struct Args {
     /// The name of the copy, or a directory for the copies
     #[arg(value_name = "TARGET", required = true)]
     target: OsString,
+}
+
+impl Args {
+    const fn recursive(&self) -> bool {
+        self.recursive || self.archive
+    }
+
+    const fn preserve(&self) -> bool {
+        self.preserve || self.archive
+    }
+
+    /// Returns true if symbolic links on the command line are followed.
+    const fn follow(&self) -> bool {
+        !(self.no_follow || self.archive)
+    }
 }
 
 /// Runs the command.
@@ -90,8 +124,15 @@ fn trimmed(path: &[u8]) -> &[u8] {
 fn name_of(source: &Target) -> Result<Vec<u8>> {
     let (name, shown) = match source {
         Target::Local(path) => {
-            let whole = path.canonicalize().context(path.display())?;
-            let name = path.file_name().or(whole.file_name()).map(|name| name.as_bytes().to_vec());
+            let name = match path.file_name() {
+                Some(name) => Some(name.as_bytes().to_vec()),
+                // Such as `.` and `..`.
+                None => path
+                    .canonicalize()
+                    .context(path.display())?
+                    .file_name()
+                    .map(|name| name.as_bytes().to_vec()),
+            };
             (name, path.display().to_string())
         }
         Target::Inside(inside) => {
@@ -118,7 +159,8 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losse
         Some(parent) => parent.to_owned(),
         None => path.to_owned(),
     };
-    let mut sink = LocalSink::new(&parent, args.preserve, caller.umask)?.writing_in_place(overwrite_in_place);
+    let mut sink =
+        LocalSink::new(&parent, args.preserve(), caller.umask)?.writing_in_place(overwrite_in_place);
     for source in sources {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
@@ -126,6 +168,9 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losse
         };
         let copy = if into { path.join(OsStr::from_bytes(&name)) } else { path.to_owned() };
         check_target(args, source, &copy)?;
+        let exists = |path: &[u8]| Ok(parent.join(OsStr::from_bytes(path)).symlink_metadata().is_ok());
+        let copied = |path: &[u8]| report(source, &name, copy.as_os_str().as_bytes(), path);
+        let mut sink = picked(args, &mut sink, &exists, &copied);
         send(args, source, None, &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
@@ -162,7 +207,7 @@ fn to_image(
     caller: &Caller,
     losses: &Losses,
 ) -> Result<()> {
-    let new = NewFiles { preserve: args.preserve, uid: caller.uid, gid: caller.gid, umask: caller.umask };
+    let new = NewFiles { preserve: args.preserve(), uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let existing = match resolve(vfs, &to.path, true) {
         Ok(node) => Some(node),
         Err(e) if e.is(&Error::NotFound) => None,
@@ -185,9 +230,38 @@ fn to_image(
             Some(name) => name.clone(),
             None => name_of(source)?,
         };
+        let inside = |path: &[u8]| [dir_path.strip_suffix(b"/").unwrap_or(dir_path), b"/", path].concat();
+        let exists = |path: &[u8]| match resolve(vfs, &inside(path), false) {
+            Ok(_) => Ok(true),
+            Err(e) if e.is(&Error::NotFound) || e.is(&Error::NotDirectory) => Ok(false),
+            Err(e) => Err(e),
+        };
+        let copy = [to.image.as_bytes(), b":", &inside(&name)].concat();
+        let copied = |path: &[u8]| report(source, &name, &copy, path);
+        let mut sink = picked(args, &mut sink, &exists, &copied);
         send(args, source, Some((&to.image, &dir)), &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
+}
+
+/// Returns a sink that keeps existing files with `-n`, and prints the copies with `-v`.
+fn picked<'a>(args: &Args, sink: &'a mut dyn Sink, exists: Exists<'a>, copied: Copied<'a>) -> Picked<'a> {
+    let verbose = log::log_enabled!(log::Level::Info);
+    Picked::new(sink, args.keep.then_some(exists), verbose.then_some(copied))
+}
+
+/// Prints `SOURCE -> COPY` for a file of the path `path` in the transfer, which begins with `name`:
+/// the name of `copy`, which is what becomes of the source itself.
+fn report(source: &Target, name: &[u8], copy: &[u8], path: &[u8]) -> spindle::Result<()> {
+    let top = match source {
+        Target::Local(path) => path.as_os_str().as_bytes().to_vec(),
+        Target::Inside(inside) => [inside.image.as_bytes(), b":", &inside.path].concat(),
+    };
+    let rest = path.strip_prefix(name).unwrap_or(path);
+    let (from, copy) = ([trimmed(&top), rest].concat(), [copy, rest].concat());
+    let mut out = Output::stdout();
+    let printed = out.line(format!("{} -> {}", quoted(&from), quoted(&copy))).and_then(|()| out.finish());
+    printed.map_err(Failure::into_error)
 }
 
 /// Sends one source to a sink. `target` is the image of the target and the directory in it, if the
@@ -205,36 +279,33 @@ fn send(
     let mut sink = Adjusted::new(sink, Adjust::default(), &step);
     match (source, target) {
         (Target::Local(path), _) => {
-            check_recursive(args, path.is_dir()).context(path.display())?;
-            Ok(LocalSource::new(path).below(name).walk(&mut sink)?)
+            let is_dir = path.is_dir() && (args.follow() || !path.is_symlink());
+            check_recursive(args, is_dir).context(path.display())?;
+            let source = LocalSource::new(path).below(name);
+            let source = if args.follow() { source } else { source.not_followed() };
+            Ok(source.walk(&mut sink)?)
         }
         (Target::Inside(from), Some((image, dir))) if from.image == image => {
             let vfs = dir.vfs();
-            let node = resolve(vfs, &from.path, true)?;
+            let node = resolve(vfs, &from.path, args.follow())?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
             check_not_below(&node, dir, name).named(&from.path)?;
             let lost = |error| losses.add(image, error);
             ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
         }
-        (Target::Inside(from), _) => {
-            let shared = match target {
-                Some((image, ..)) => Spec::parse(image)?.path == Spec::parse(&from.image)?.path,
-                None => false,
-            };
-            image::run(&from.image, &OpenOptions { shared, ..args.read.open_options() }, |vfs| {
-                let node = resolve(vfs, &from.path, true)?;
-                check_recursive(args, node.is_dir()).named(&from.path)?;
-                let lost = |error| losses.add(&from.image, error);
-                ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
-            })
-            .context(&from.image)
-        }
+        (Target::Inside(from), _) => image::run(&from.image, &args.read.open_options(), |vfs| {
+            let node = resolve(vfs, &from.path, args.follow())?;
+            check_recursive(args, node.is_dir()).named(&from.path)?;
+            let lost = |error| losses.add(&from.image, error);
+            ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
+        })
+        .context(&from.image),
     }
 }
 
 /// Refuses a directory without `-r`.
 fn check_recursive(args: &Args, is_dir: bool) -> Result<()> {
-    if is_dir && !args.recursive {
+    if is_dir && !args.recursive() {
         return Err(Failure::new("is a directory; -r copies it with everything below"));
     }
     Ok(())

@@ -2,9 +2,10 @@
 //! call. The helpers have other arguments and run the same commands.
 
 use super::{Cli, Command, fsck, mount, umount};
-use crate::error::Result;
+use crate::error::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,6 +34,9 @@ struct MountHelper {
     /// Print more messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
+    /// The mount namespace: a process, or a file that stands for it
+    #[arg(short = 'N')]
+    namespace: Option<PathBuf>,
     /// Accepted and ignored
     #[arg(short = 's')]
     sloppy: bool,
@@ -50,18 +54,24 @@ struct MountHelper {
 struct UmountHelper {
     /// The directory
     dir: PathBuf,
+    /// Detach it now, and let it end with its last use
+    #[arg(short = 'l')]
+    lazy: bool,
+    /// Unmount even if it is in use, if its daemon has died
+    #[arg(short = 'f')]
+    force: bool,
+    /// If it is in use, remount it read-only
+    #[arg(short = 'r')]
+    read_only: bool,
     /// Print more messages
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
+    /// The mount namespace: a process, or a file that stands for it
+    #[arg(short = 'N')]
+    namespace: Option<PathBuf>,
     /// Accepted and ignored
     #[arg(short = 'n')]
     no_mtab: bool,
-    /// Accepted and ignored
-    #[arg(short = 'f')]
-    force: bool,
-    /// Accepted and ignored
-    #[arg(short = 'r')]
-    read_only: bool,
     /// Accepted and ignored
     #[arg(short = 't')]
     kind: Option<String>,
@@ -75,7 +85,7 @@ struct FsckHelper {
     #[arg(short = 'n')]
     check_only: bool,
     /// Repair what can be repaired without loss
-    #[arg(short = 'p', short_alias = 'a')]
+    #[arg(short = 'a', visible_short_alias = 'p')]
     preen: bool,
     /// Repair everything
     #[arg(short = 'y')]
@@ -93,23 +103,36 @@ struct FsckHelper {
     image: String,
 }
 
+/// Returns the command lines of the helpers for mount, umount and fsck; that of mkfs is newfs.
+pub fn command_lines() -> [clap::Command; 3] {
+    [MountHelper::command(), UmountHelper::command(), FsckHelper::command()]
+}
+
 /// Parses the command line according to the name of the program. Exits if it is invalid or asks for
 /// help.
 pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
     let called = args.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
     match called {
-        Some("mount.spindle" | "mount.fuse.spindle") => {
-            let MountHelper { image, dir, options, fake, verbose, .. } = MountHelper::parse_from(args);
+        Some("mount.spindle" | "mount.fuse.spindle" | "mount.fuseblk.spindle") => {
+            let MountHelper { image, dir, options, fake, verbose, namespace, .. } =
+                MountHelper::parse_from(args);
+            let failed = |e: crate::error::Failure| e.with_code(mount::MOUNT_FAILED);
+            if let Err(error) = enter(namespace.as_deref()) {
+                return Invocation::Done(Err(failed(error)));
+            }
             let args = mount::Args::from_helper(image, dir, options);
             if fake {
-                let failed = |e: crate::error::Failure| e.with_code(mount::MOUNT_FAILED);
                 return Invocation::Done(mount::check(&args).map(|_| ExitCode::SUCCESS).map_err(failed));
             }
             Invocation::Run(Command::Mount(args), verbose)
         }
-        Some("umount.spindle" | "umount.fuse.spindle") => {
-            let UmountHelper { dir, verbose, .. } = UmountHelper::parse_from(args);
-            Invocation::Run(Command::Umount(umount::Args::from_helper(dir)), verbose)
+        Some("umount.spindle" | "umount.fuse.spindle" | "umount.fuseblk.spindle") => {
+            let helper = UmountHelper::parse_from(args);
+            let UmountHelper { dir, lazy, force, read_only, verbose, namespace, .. } = helper;
+            if let Err(error) = enter(namespace.as_deref()) {
+                return Invocation::Done(Err(error.with_code(mount::MOUNT_FAILED)));
+            }
+            Invocation::Run(Command::Umount(umount::Args::from_helper(dir, lazy, force, read_only)), verbose)
         }
         Some("fsck.spindle") => {
             // The descriptor for a progress bar, as in -C0 or -C.
@@ -130,4 +153,14 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(cli.command, cli.verbose)
         }
     }
+}
+
+/// Enters a mount namespace: that of a process, by its number, or the one that a file stands for.
+fn enter(namespace: Option<&Path>) -> Result<()> {
+    let Some(name) = namespace else { return Ok(()) };
+    let process = name.to_str().and_then(|name| name.parse::<u32>().ok());
+    let path = process.map_or_else(|| name.to_owned(), |pid| format!("/proc/{pid}/ns/mnt").into());
+    let file = std::fs::File::open(&path).context(path.display())?;
+    let kind = Some(rustix::thread::LinkNameSpaceType::Mount);
+    rustix::thread::move_into_link_name_space(file.as_fd(), kind).context(path.display())
 }

@@ -4,58 +4,118 @@ use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::interrupt;
-use crate::mkfs::{FsArgs, make};
+use crate::interruptible::Interruptible;
+use crate::logger;
+use crate::mkfs::{FsArgs, Kind, make, parse_kind};
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
 use crate::text;
+use crate::timestamp::source_date_epoch;
 use rustix::fs::OFlags;
-use spindle::newfs::{Created, Parameters, Plan, Spare, clock, open_new, plan_to_fit, seed};
+use spindle::detect::detect;
+use spindle::image::open_device_unlocked;
+use spindle::newfs::{
+    Created, Fitted, NewFs, Parameters, Plan, Room, Wanted, clock, misfits_in, old, open_new, plan_to_fit,
+    seed,
+};
 use spindle::path::resolve;
-use spindle::transfer::{Adjust, Adjusted, ImageSink, LocalSource, NewFiles, Sink, Source as _, TarReader};
-use spindle::{OpenOptions, Spec};
+use spindle::transfer::{
+    self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Sink,
+    Source as _, TarReader, Times, rehearse,
+};
+use spindle::{OpenOptions, Spec, partition};
 use spindle_clock::Timestamp;
-use spindle_vfs::Error;
-use std::ffi::OsString;
+use spindle_v7::Format;
+use spindle_vfs::{Error, Privilege, SetAttr};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Import a directory or tar stream into an image
+/// Import a directory, tar stream or manifest into an image
 ///
-/// SOURCE is a directory, a tar stream in a file, or - for a tar stream from standard input. It is
-/// imported into the root directory of IMAGE, or into the directory IMAGE:/PATH. Import keeps
-/// names, contents, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
-/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). Existing
-/// files are replaced, existing directories are filled.
+/// SOURCE is a directory, a tar stream in a file, - for a tar stream from standard input, or a
+/// manifest of mtree(5) that names files of this machine. It is imported into the root directory of
+/// IMAGE, or into the directory IMAGE:/PATH. Import keeps names, contents, holes, hard and symbolic
+/// links, owners, permissions, times with nanoseconds, device nodes, fifos, sockets, and extended
+/// attributes of the user name space (UFS2). Existing files are replaced, existing directories are
+/// filled.
 ///
 /// If IMAGE does not exist, or a size is given, a file system is created first, with the parameters
-/// of newfs. "-s fit", the default for a new image, creates the smallest one that holds everything,
-/// plus the free space given by --free-bytes and --free-percent. A stream from standard input
-/// cannot be measured beforehand and needs a size.
+/// of newfs. "-s fit", the default for a new image, creates the smallest one that holds everything
+/// and still has its reserve (-m) free, plus what --free-bytes and --free-percent ask for. With
+/// "-m 0" it does not fit into a fragment less. It is tried out in memory first, so what the format
+/// cannot store is listed before anything is written. A stream from standard input cannot be
+/// measured beforehand and needs a size.
 ///
-/// With --timestamp, the same tree gives the same image to the byte.
+/// With --timestamp, the same tree gives the same image to the byte; also with SOURCE_DATE_EPOCH in
+/// the environment, which replaces only the times that are later.
 #[derive(clap::Args, Debug)]
 #[command(
     disable_help_flag = true,
     after_long_help = "EXAMPLES
     spindle import src/ disk.img:/usr/src            into an existing file system
     spindle import root/ disk.img                    create an image that fits
+    spindle import -m 0 root/ disk.img               the smallest, without a reserve
+    spindle import -t v7 root/ root.v7               an old file system that fits
+    spindle import -F METALOG -x -N root/etc root/ disk.img
+                                                     owners and modes of a manifest
     spindle import --timestamp 0 --uid 0 --gid 0 -O1 root/ disk.img
-    tar -cf - . | spindle import -s 2g - disk.img"
+    tar -cf - . | spindle import -s 2g - disk.img
+
+FROM makefs
+    -B ORDER  --endian            -b N, N%  --free-bytes, --free-percent
+    -F, -N, -x, -M, -R, -T, -t    the same
+    -f N, N%  --free-inodes       -m SIZE   --max-size
+    -O BYTES  IMAGE@offset=BYTES  -s, -S    the same
+    -o version=1,bsize=B,fsize=F,density=D,minfree=M,optimization=O,label=L
+              -O 1 -b B -f F -i D -m M -o O -L L"
 )]
 pub struct Args {
     /// Create a file system first: its size in bytes, with k, m, g or t for powers of 1024, or
     /// "fit"
     #[arg(short = 's', long, value_name = "SIZE|fit", value_parser = parse_size)]
     size: Option<Size>,
-    /// With -s fit: add this many bytes of free space
+    /// Type of a new file system: ffs, or an old one: v7, 32v, bsd (4.1BSD), sysv, sysv16, with
+    /// block size and byte order if they are not the usual ones (sysv-2048-be, v7-le)
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "ffs", value_parser = parse_kind)]
+    kind: Kind,
+    /// With -s fit: have this many bytes of free space
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = text::parse_bytes, hide_default_value = true)]
     free_bytes: u64,
-    /// With -s fit: add free space, in percent of the space needed
+    /// With -s fit: have free space, in percent of the size that is needed
     #[arg(long, value_name = "PERCENT", default_value_t = 0, hide_default_value = true)]
     free_percent: u16,
+    /// With -s fit: have this many free inodes, or so many percent of those in use (default: those
+    /// that newfs gives to the free space)
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_share)]
+    free_inodes: Option<Share>,
+    /// With -s fit: make the image at least so large
+    #[arg(short = 'M', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    min_size: Option<u64>,
+    /// With -s fit: fail if the image would be larger
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    max_size: Option<u64>,
+    /// With -s fit: make the size a multiple of this
+    #[arg(short = 'R', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    round_size: Option<u64>,
+    /// A manifest of mtree(5): what it lists gets its owners, permissions, times, flags, link
+    /// targets and contents, and is created if SOURCE does not have it
+    ///
+    /// Files that it does not list are imported as they are; see -x. Checksums are not compared.
+    #[arg(short = 'F', long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// With a manifest: leave out the files that it does not list
+    #[arg(short = 'x', long)]
+    only_listed: bool,
+    /// With a manifest: find the numbers of users and groups in master.passwd (or passwd) and group
+    /// in this directory, not in /etc
+    #[arg(short = 'N', long, value_name = "DIR")]
+    user_db: Option<PathBuf>,
     /// Make this user the owner of everything
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
@@ -64,13 +124,11 @@ pub struct Args {
     gid: Option<u32>,
     /// Use this time for all timestamps, in seconds since 1970, and as the seed of random
     /// numbers: gives reproducible images
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    #[arg(short = 'T', long, value_name = "SECONDS", allow_negative_numbers = true)]
     timestamp: Option<i64>,
     #[command(flatten)]
     write: WriteArgs,
-    #[command(flatten)]
-    fs: FsArgs,
-    /// A directory, a tar stream in a file, or - for standard input
+    /// A directory, a tar stream in a file, - for standard input, or a manifest
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The image, or a directory in it
@@ -79,6 +137,23 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+    #[command(flatten)]
+    fs: FsArgs,
+}
+
+/// A number, or percents of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Count(u64),
+    Percent(u16),
+}
+
+fn parse_share(text: &str) -> Result<Share, String> {
+    let parsed = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().map(Share::Percent).ok(),
+        None => text.parse().map(Share::Count).ok(),
+    };
+    parsed.ok_or_else(|| "give a number, or percents as 20%".into())
 }
 
 /// The size of a new file system.
@@ -93,31 +168,109 @@ fn parse_size(text: &str) -> Result<Size, String> {
 }
 
 /// The source of an import.
-enum Source {
+struct Source {
+    tree: Tree,
+    manifest: Option<Manifest>,
+    only_listed: bool,
+}
+
+/// The files of a source.
+enum Tree {
     Directory(PathBuf),
     TarFile(PathBuf),
     Stdin,
+    /// Those that the manifest names.
+    Manifest,
 }
 
 impl Source {
-    fn find(path: &Path) -> Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self::Stdin);
+    fn find(args: &Args) -> Result<Self> {
+        let path = &args.source;
+        let (tree, listed) = if path == Path::new("-") {
+            (Tree::Stdin, None)
+        } else if std::fs::metadata(path).context(path.display())?.is_dir() {
+            (Tree::Directory(path.clone()), None)
+        } else if is_manifest(path).context(path.display())? {
+            (Tree::Manifest, Some(path))
+        } else {
+            (Tree::TarFile(path.clone()), None)
+        };
+        if listed.is_some() && args.manifest.is_some() {
+            return Err(Failure::usage("SOURCE is a manifest itself; give one without -F"));
         }
-        let metadata = std::fs::metadata(path).context(path.display())?;
-        Ok(if metadata.is_dir() { Self::Directory(path.into()) } else { Self::TarFile(path.into()) })
+        let manifest = listed.or(args.manifest.as_ref());
+        if manifest.is_none() && (args.only_listed || args.user_db.is_some()) {
+            return Err(Failure::usage("-x and -N belong to a manifest (-F)"));
+        }
+        let manifest = manifest.map(|path| read_manifest(path, args.user_db.as_deref())).transpose()?;
+        Ok(Self { tree, manifest, only_listed: args.only_listed })
+    }
+
+    /// Returns true if the source can be walked more than once.
+    fn can_be_repeated(&self) -> bool {
+        match &self.tree {
+            Tree::Directory(_) | Tree::Manifest => true,
+            Tree::TarFile(path) => path.metadata().is_ok_and(|found| found.is_file()),
+            Tree::Stdin => false,
+        }
+    }
+
+    /// Returns the place in the source of a path of the transfer, for messages.
+    fn path_of(&self, path: &[u8]) -> String {
+        match &self.tree {
+            Tree::Directory(dir) => text::printable(dir.join(OsStr::from_bytes(path)).as_os_str().as_bytes()),
+            Tree::TarFile(file) => format!("{}: {}", file.display(), text::printable(path)),
+            Tree::Stdin | Tree::Manifest => text::printable(path),
+        }
     }
 
     fn walk(&self, sink: &mut dyn Sink) -> Result<()> {
-        match self {
-            Self::Directory(path) => Ok(LocalSource::new(path).walk(sink)?),
-            Self::TarFile(path) => tar_file(path).context(path.display())?.walk(sink).context(path.display()),
-            Self::Stdin => {
-                let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
-                TarReader::stream(interrupt::Reader(File::from(stdin))).walk(sink).context("standard input")
+        match &self.tree {
+            Tree::Directory(path) => self.walk_tree(Some(LocalSource::new(path)), sink),
+            Tree::TarFile(path) => {
+                let reader = tar_file(path).context(path.display())?;
+                self.walk_tree(Some(reader), sink).context(path.display())
             }
+            Tree::Stdin => {
+                let stdin = std::io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+                let reader = TarReader::stream(interrupt::Reader(File::from(stdin)));
+                self.walk_tree(Some(reader), sink).context("standard input")
+            }
+            Tree::Manifest => self.walk_tree(None::<LocalSource>, sink),
         }
     }
+
+    fn walk_tree<S: transfer::Source>(&self, source: Option<S>, sink: &mut dyn Sink) -> Result<()> {
+        match (&self.manifest, source) {
+            (Some(manifest), source) => {
+                Ok(Manifested { source, manifest, only_listed: self.only_listed }.walk(sink)?)
+            }
+            (None, Some(source)) => Ok(source.walk(sink)?),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Returns true if a file is a manifest: it begins like one, and is text where a tar stream has
+/// zeros.
+fn is_manifest(path: &Path) -> Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut head)?;
+    let begins = [&b"#"[..], b"/set ", b"./", b". "].iter().any(|begin| head.starts_with(begin));
+    Ok(begins && !head.contains(&0))
+}
+
+/// Reads a manifest, with the numbers of users from this directory, or from /etc.
+fn read_manifest(path: &Path, user_db: Option<&Path>) -> Result<Manifest> {
+    let read = |path: &Path| std::fs::read(path).context(path.display());
+    let dir = user_db.unwrap_or(Path::new("/etc"));
+    let master = dir.join("master.passwd");
+    let passwd = if user_db.is_some() && master.exists() { master } else { dir.join("passwd") };
+    let names = Names::parse(&read(&passwd)?, &read(&dir.join("group"))?);
+    Ok(Manifest::parse(&path.display().to_string(), &read(path)?, &names)?)
 }
 
 /// Opens a tar file, or a named pipe, whose reads wait for a writer and can be interrupted.
@@ -133,7 +286,8 @@ fn tar_file(path: &Path) -> std::io::Result<TarReader> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let caller = Caller::find();
-    let source = Source::find(&args.source)?;
+    let timestamp = Timestamps::of(args)?;
+    let source = Source::find(args)?;
     let (target, size) = match Target::in_image(&args.target) {
         Ok(target) => (target, args.size),
         Err(missing) => {
@@ -146,15 +300,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let mut total = None;
     let created = match size {
-        None => None,
+        None if args.fs.root_owner().is_some() => {
+            return Err(Failure::usage("--root-owner is for a new file system; make one with -s"));
+        }
+        None if !matches!(args.kind, Kind::Ffs) => {
+            return Err(Failure::usage("-t is for a new file system; give its size with -s"));
+        }
+        None => {
+            check_misfits(args, &source, &target.image, timestamp)?;
+            None
+        }
         Some(size) => {
             if target.path != b"/" {
                 return Err(Failure::usage("a new file system is filled from its root; give no path in it"));
             }
-            Some(make_file_system(args, &source, &target.image, size, &mut total)?)
+            let plan = plan(args, &source, &target.image, size, timestamp, &mut total)?;
+            Some(make_file_system(args, &target.image, &plan, timestamp)?)
         }
     };
-    fill(args, &source, &target, caller, total).inspect_err(|_| {
+    fill(args, &source, &target, caller, timestamp, total).inspect_err(|_| {
         if let Some(created) = &created {
             created.undo_written();
         }
@@ -162,55 +326,155 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the parameters of the new file system, without the directory .snap.
-fn parameters(args: &Args, size_bytes: u64) -> Parameters {
-    Parameters { snap_dir: false, ..args.fs.parameters(size_bytes) }
-}
-
-/// Creates the file system. Stores the bytes of data to import in `total` if they were counted.
-fn make_file_system(
+/// Returns the plan of the new file system, after trying it out. Stores the bytes of data to import
+/// in `total` if they were counted.
+fn plan(
     args: &Args,
     source: &Source,
     image: &str,
     size: Size,
+    timestamp: Timestamps,
     total: &mut Option<u64>,
-) -> Result<Created> {
-    let spec = Spec::parse(image)?;
-    let plan = match size {
+) -> Result<NewFs> {
+    let ffs = |size_bytes| Parameters { snap_dir: false, ..args.fs.parameters(size_bytes) };
+    let name = args.fs.label().unwrap_or_default().as_bytes();
+    let format = if let Kind::Old(format) = args.kind { format } else { Format::V7 };
+    let old = |size| old::Parameters { name: name.to_vec(), ..old::Parameters::new(format, size) };
+    let wanted = match args.kind {
+        Kind::Ffs => Wanted::Ffs(&ffs),
+        Kind::Old(_) if args.fs.is_for_ffs() => {
+            return Err(Failure::usage("an old file system takes no parameters of newfs but -L"));
+        }
+        Kind::Old(_) => Wanted::Old(&old),
+        Kind::Mfs => return Err(Failure::usage("make it with newfs -t mfs, and import into that")),
+    };
+    let walk = |sink: &mut dyn Sink| walk_unread(args, source, timestamp, sink);
+    let misfits = match size {
         Size::Bytes(bytes) => {
-            Plan::new(&parameters(args, bytes)).map_err(spindle::Error::from).context(image)?
+            let plan = match wanted {
+                Wanted::Ffs(of) => {
+                    let plan = Plan::new(&of(bytes)).map_err(spindle::Error::from);
+                    NewFs::Ffs(Box::new(plan.context(image)?))
+                }
+                Wanted::Old(of) => NewFs::Old(old::Plan::new(&of(bytes)).context(image)?),
+            };
+            if !source.can_be_repeated() {
+                return Ok(plan);
+            }
+            let rehearsed = rehearse(&plan, timestamp.fixed(), &walk)?;
+            if rehearsed.misfits.is_empty() {
+                return match rehearsed.used {
+                    Some(_) => Ok(plan),
+                    None => Err(full(&Error::NoSpace.into(), image)),
+                };
+            }
+            rehearsed.misfits
         }
         Size::Fit => {
-            if matches!(source, Source::Stdin) {
+            if !source.can_be_repeated() {
                 return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"))
                     .context(image);
             }
-            let spare = Spare { bytes: args.free_bytes, percent: args.free_percent };
-            let walk = |sink: &mut dyn Sink| {
-                let step = |_| interrupt::check();
-                source.walk(&mut Adjusted::new(sink, Adjust::default(), &step)).map_err(Failure::into_error)
-            };
-            let (plan, bytes) = plan_to_fit(|size| parameters(args, size), spare, walk).context(image)?;
-            *total = Some(bytes);
-            plan
+            match plan_to_fit(wanted, &room(args), timestamp.fixed(), &walk).context(image)? {
+                Fitted::Plan(plan, bytes) => {
+                    *total = Some(bytes);
+                    return Ok(plan);
+                }
+                Fitted::Misfits(misfits) => misfits,
+            }
         }
     };
-    for note in &plan.notes {
-        log::info!("{image}: {note}");
+    Err(refuse(&misfits, source, image))
+}
+
+/// Lists what the format cannot store, and returns the failure.
+fn refuse(misfits: &[Misfit], source: &Source, image: &str) -> Failure {
+    for Misfit { path, error } in misfits {
+        logger::error(format_args!("{}: {error}", source.path_of(path)));
     }
+    let count = misfits.len();
+    let things = if count == 1 { "1 thing does" } else { &format!("{count} things do") };
+    Failure::new(format!("{image}: {things} not fit into the format, as said above; nothing was written"))
+}
+
+/// Refuses what an existing file system cannot store, before anything is written.
+fn check_misfits(args: &Args, source: &Source, image: &str, timestamp: Timestamps) -> Result<()> {
+    if !source.can_be_repeated() {
+        return Ok(());
+    }
+    let found = detect(&*open_device_unlocked(&partition::find(image)?)?).context(image)?;
+    let misfits = misfits_in(&found, &|sink| walk_unread(args, source, timestamp, sink))?;
+    if misfits.is_empty() { Ok(()) } else { Err(refuse(&misfits, source, image)) }
+}
+
+/// Passes the source to a sink that does not read data.
+fn walk_unread(
+    args: &Args,
+    source: &Source,
+    timestamp: Timestamps,
+    sink: &mut dyn Sink,
+) -> spindle::Result<()> {
+    let step = |_| interrupt::check();
+    let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
+    source.walk(&mut sink).map_err(Failure::into_error)
+}
+
+/// Returns how large a file system that fits is to be.
+fn room(args: &Args) -> Room {
+    let (free_inodes, free_inodes_percent) = match args.free_inodes {
+        Some(Share::Count(count)) => (Some(count), None),
+        Some(Share::Percent(percent)) => (None, Some(percent)),
+        None => (None, None),
+    };
+    Room {
+        free_bytes: args.free_bytes,
+        free_percent: args.free_percent,
+        free_inodes,
+        free_inodes_percent,
+        min_bytes: args.min_size.unwrap_or(0),
+        max_bytes: args.max_size,
+        multiple_of: args.round_size.unwrap_or(1).max(1),
+    }
+}
+
+/// Creates the file system.
+fn make_file_system(args: &Args, image: &str, plan: &NewFs, timestamp: Timestamps) -> Result<Created> {
+    let spec = Spec::parse(image)?;
     let (device, created) = open_new(&spec, Some(plan.size_bytes()), args.write.force)?;
-    make(&plan, &*device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
+    let done = match plan {
+        NewFs::Ffs(plan) => {
+            for note in &plan.notes {
+                log::info!("{image}: {note}");
+            }
+            make(plan, &*device, timestamp.fixed())
+        }
+        NewFs::Old(_) => Ok(plan.write(&Interruptible(&*device), timestamp.fixed(), &mut || ())?),
+    };
+    done.context(image).inspect_err(|_| created.undo())?;
     Ok(created)
 }
 
+/// Adds the remedy to a failure for lack of space.
+fn full(failure: &Failure, image: &str) -> Failure {
+    Failure::new(format!("{failure}; {image} is full: give a larger size with -s"))
+}
+
 /// Fills the file system.
-fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total: Option<u64>) -> Result<()> {
-    let options =
-        OpenOptions { clock: clock(args.timestamp), seed: seed(args.timestamp), ..args.write.open_options() };
+fn fill(
+    args: &Args,
+    source: &Source,
+    target: &ImagePath,
+    caller: Caller,
+    timestamp: Timestamps,
+    total: Option<u64>,
+) -> Result<()> {
+    let options = OpenOptions {
+        clock: clock(timestamp.fixed()),
+        seed: seed(timestamp.fixed()),
+        ..args.write.open_options()
+    };
     let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
-    let time = args.timestamp.map(|secs| Timestamp::new(secs, 0));
-    let adjust = Adjust { uid: args.uid, gid: args.gid, time };
     let progress = Progress::new("importing", total);
     let step = |bytes| progress.step(bytes);
     image::run(&target.image, &options, |vfs| {
@@ -218,16 +482,54 @@ fn fill(args: &Args, source: &Source, target: &ImagePath, caller: Caller, total:
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), adjust, &step);
+        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), timestamp.adjust(args), &step);
         let done = source.walk(&mut sink).and_then(|()| Ok(sink.finish()?));
-        done.map_err(|failure| {
-            if failure.is(&Error::NoSpace) {
-                return Failure::new(format!(
-                    "{failure}; {} is full: give a larger size with -s",
-                    target.image
-                ));
-            }
-            failure
-        })
+        let done = done.and_then(|()| {
+            // The source's root has an owner of its own.
+            let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
+            let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+            vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
+            Ok(())
+        });
+        let no_space = |failure: &Failure| failure.is(&Error::NoSpace);
+        done.map_err(|failure| if no_space(&failure) { full(&failure, &target.image) } else { failure })
     })
+}
+
+/// Where times come from, apart from the source.
+#[derive(Clone, Copy, Debug)]
+enum Timestamps {
+    /// The clock.
+    Now,
+    /// This second for everything (`--timestamp`).
+    All(i64),
+    /// This second for the file system, and as the latest of files (`SOURCE_DATE_EPOCH`).
+    Latest(i64),
+}
+
+impl Timestamps {
+    fn of(args: &Args) -> Result<Self> {
+        Ok(match args.timestamp {
+            Some(secs) => Self::All(secs),
+            None => source_date_epoch()?.map_or(Self::Now, Self::Latest),
+        })
+    }
+
+    /// Returns the second at which the clock stands.
+    const fn fixed(self) -> Option<i64> {
+        match self {
+            Self::Now => None,
+            Self::All(secs) | Self::Latest(secs) => Some(secs),
+        }
+    }
+
+    /// Returns the changes to make to every file.
+    fn adjust(self, args: &Args) -> Adjust {
+        let times = match self {
+            Self::Now => Times::Kept,
+            Self::All(secs) => Times::All(Timestamp::new(secs, 0)),
+            Self::Latest(secs) => Times::Latest(Timestamp::new(secs, 0)),
+        };
+        Adjust { uid: args.uid, gid: args.gid, times }
+    }
 }

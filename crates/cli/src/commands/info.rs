@@ -15,7 +15,7 @@ use groups::GroupInfo;
 use serde::Serialize;
 use spindle::detect::{Found, detect, detect_damaged};
 use spindle::image::open_device_unlocked;
-use spindle::partition;
+use spindle::{OpenOptions, partition};
 use spindle_device::{Device, Part, Spec, Table, Window, partitions};
 use spindle_report::number;
 use std::ops::RangeInclusive;
@@ -105,9 +105,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         partitions: Vec::new(),
         notes: Vec::new(),
     };
-    let found = match args.read.superblock() {
-        None => detect(&*device),
-        place => detect_damaged(&*device, None, place),
+    let found = match args.read.open_options() {
+        OpenOptions { kind: None, superblock: None, .. } => detect(&*device),
+        OpenOptions { kind, superblock, .. } => detect_damaged(&*device, kind, superblock),
     };
     // Partitions at the start of the disk are the file system itself.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
@@ -221,6 +221,7 @@ fn show_partition(out: &mut Output, p: &PartitionInfo) -> Result<()> {
         }
     }
     if let Some(damage) = &p.damage {
+        let damage = damage.strip_prefix("corrupt: ").unwrap_or(damage);
         out.line(format!("         damaged: {damage}"))?;
     }
     Ok(())

@@ -4,6 +4,7 @@ use crate::error::{Context, FAILED, Failure, Result};
 use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress as Bar;
+use crate::suggest::{did_you_mean, nearest};
 use serde::Serialize;
 use spindle_lab::preset::{Figure, Library, Model, Preset};
 use spindle_lab::{Experiment, Outcome, Progress, all, find};
@@ -109,9 +110,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
         Action::Run { output, ids } => {
             let found = ids.iter().map(|id| {
-                let unknown =
-                    || Failure::usage(format!("{id}: no such experiment; see \"spindle lab list\""));
-                find(id).ok_or_else(unknown)
+                find(id).ok_or_else(|| {
+                    let near = nearest(id, all().iter().map(|experiment| experiment.id));
+                    let question = did_you_mean(near);
+                    Failure::usage(format!("{id}: no such experiment{question}; see \"spindle lab list\""))
+                })
             });
             run_experiments(&found.collect::<Result<Vec<_>>>()?, output)
         }
@@ -171,7 +174,8 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
         }
     }
     let unknown = |name: &String| {
-        Failure::usage(format!("{name}: neither a file nor a preset; see \"spindle lab presets\""))
+        let question = did_you_mean(nearest(name, library.iter().map(|preset| preset.name.as_str())));
+        Failure::usage(format!("{name}: neither a file nor a preset{question}; see \"spindle lab presets\""))
     };
     let shown: Vec<&Preset> = if wanted.is_empty() {
         library.iter().collect()

@@ -1,5 +1,7 @@
 //! `spindle mfs`: the members of a multi-structured file system.
 
+mod class;
+
 use crate::commands::info::mfs::show;
 use crate::error::{Context, Result};
 use crate::interrupt;
@@ -12,6 +14,7 @@ use spindle::partition;
 use spindle::set::{self, Change, NewDevice, Role, Status};
 use spindle_device::Spec;
 use spindle_report::number;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Show and change the members of a multi-structured file system
@@ -33,7 +36,8 @@ EXAMPLES
     spindle mfs replace c0.img 3f2a90c1 /dev/sdd       a member that is gone, by its identity
     spindle mfs add c0.img control new-copy.img -s 1g
     spindle mfs add c0.img data:1 copy-of-d1.img -s 2g
-    spindle mfs scrub c0.img")]
+    spindle mfs scrub c0.img
+    spindle mfs class c0.img:/video archive            where new files of a directory go")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -105,6 +109,20 @@ enum Command {
         #[arg(value_name = "MEMBER")]
         member: String,
     },
+    /// Show or set the class of data of a file or directory
+    ///
+    /// New files and directories get the class of their directory; a file keeps its class when it
+    /// moves. The class says where new data goes; data that a file has stays where it is, so a file
+    /// with data can only get a class with blocks of the same size. On a mount the class is the
+    /// extended attribute user.spindle.class: "setfattr -n user.spindle.class -v archive video".
+    Class {
+        /// The file; a member alone means the root directory
+        #[arg(value_name = "MEMBER[:/PATH]")]
+        target: OsString,
+        /// The new class
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
 }
 
 /// Options of a new member.
@@ -152,7 +170,7 @@ const PROBLEMS: u8 = 4;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if !matches!(args.command, Command::Status { .. }) {
+    if !matches!(args.command, Command::Status { .. } | Command::Class { .. }) {
         interrupt::watch()?;
     }
     let bar = Progress::of_fraction("copying");
@@ -162,6 +180,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         interrupt::check()
     };
     let (member, change) = match &args.command {
+        Command::Class { target, name } => return class::run(target, name.as_deref()),
         Command::Status { json, member } => return status(member, *json),
         Command::Scrub { json, member } => {
             let found = set::scrub(&named(member)?, &mut report, &mut |_| ())?;

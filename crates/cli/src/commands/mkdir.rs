@@ -3,7 +3,7 @@
 use crate::caller::Caller;
 use crate::error::{Context, Result};
 use crate::image::{self, WriteArgs};
-use crate::target::Target;
+use spindle::mode::Mode;
 use spindle::path::{resolve, resolve_parent};
 use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
@@ -17,9 +17,9 @@ pub struct Args {
     /// Also make missing parent directories, and accept existing directories
     #[arg(short = 'p')]
     parents: bool,
-    /// Permissions in octal, regardless of the umask
-    #[arg(short = 'm', value_name = "MODE", value_parser = parse_mode)]
-    mode: Option<u32>,
+    /// Permissions as for chmod, regardless of the umask
+    #[arg(short = 'm', value_name = "MODE")]
+    mode: Option<Mode>,
     #[command(flatten)]
     write: WriteArgs,
     /// The directories
@@ -27,27 +27,17 @@ pub struct Args {
     targets: Vec<OsString>,
 }
 
-fn parse_mode(text: &str) -> Result<u32, String> {
-    u32::from_str_radix(text, 8)
-        .ok()
-        .filter(|&mode| mode <= 0o7777 && !text.starts_with('+'))
-        .ok_or_else(|| "give permissions in octal, up to 7777".into())
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let caller = Caller::find();
-    for target in &args.targets {
-        let target = Target::in_image(target)?;
-        image::change(&target.image, args.write, |vfs| {
-            make(vfs, &target.path, args, &caller).context(&target.image)
-        })?;
-    }
-    Ok(ExitCode::SUCCESS)
+    image::change_each(&args.targets, args.write, |vfs, target, _| make(vfs, &target.path, args, &caller))
 }
 
 fn make(vfs: &Vfs, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
-    let perm = args.mode.unwrap_or(0o777 & !caller.umask);
+    let perm = match &args.mode {
+        Some(mode) => mode.apply(0o777, true, caller.umask),
+        None => 0o777 & !caller.umask,
+    };
     if !args.parents {
         let (dir, name) = resolve_parent(vfs, path)?;
         return make_one(vfs, dir.ino(), name, perm, caller).named(path);

@@ -2,8 +2,14 @@
 //! and its code.
 
 mod cat;
+mod chmod;
+mod chown;
+mod completions;
 mod cp;
+mod df;
+mod du;
 mod export;
+mod find;
 mod fsck;
 mod import;
 mod info;
@@ -18,6 +24,7 @@ mod mv;
 mod newfs;
 mod rm;
 mod stat;
+mod touch;
 mod trace;
 mod tunefs;
 mod umount;
@@ -83,11 +90,17 @@ pub enum Command {
     Ls(ls::Args),
     Cat(cat::Args),
     Stat(stat::Args),
+    Find(find::Args),
+    Du(du::Args),
+    Df(df::Args),
     Cp(cp::Args),
     Mkdir(mkdir::Args),
     Rm(rm::Args),
     Mv(mv::Args),
     Ln(ln::Args),
+    Chmod(chmod::Args),
+    Chown(chown::Args),
+    Touch(touch::Args),
     Import(Box<import::Args>),
     Export(export::Args),
     Waste(waste::Args),
@@ -95,6 +108,8 @@ pub enum Command {
     Trace(trace::Args),
     #[command(hide = true)]
     Man(man::Args),
+    #[command(hide = true)]
+    Completions(completions::Args),
 }
 
 impl Command {
@@ -103,7 +118,7 @@ impl Command {
         match self {
             Self::Newfs(args) => newfs::run(args),
             Self::Info(args) => info::run(args),
-            Self::Mount(args) => Ok(mount::run(args)),
+            Self::Mount(args) => mount::run(args),
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
@@ -111,17 +126,24 @@ impl Command {
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
             Self::Stat(args) => stat::run(args),
+            Self::Find(args) => find::run(args),
+            Self::Du(args) => du::run(args),
+            Self::Df(args) => df::run(args),
             Self::Cp(args) => cp::run(args),
             Self::Mkdir(args) => mkdir::run(args),
             Self::Rm(args) => rm::run(args),
             Self::Mv(args) => mv::run(args),
             Self::Ln(args) => ln::run(args),
+            Self::Chmod(args) => chmod::run(args),
+            Self::Chown(args) => chown::run(args),
+            Self::Touch(args) => touch::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
             Self::Waste(args) => waste::run(args),
             Self::Lab(args) => lab::run(args),
             Self::Trace(args) => trace::run(args),
             Self::Man(args) => man::run(args),
+            Self::Completions(args) => completions::run(args),
         }
     }
 }

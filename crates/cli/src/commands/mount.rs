@@ -3,16 +3,20 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::print_log_notes;
 use crate::logger;
+use crate::mounted::Mount;
 use crate::outfile;
+use crate::suggest::{did_you_mean, nearest};
+use spindle::control::{Answering, Name, Request, Service, request};
 use spindle::image::{Family, reasons};
+use spindle::mounted::MountedImage;
 use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
-use spindle_device::{Part, Spec};
+use spindle_device::{Claim, Part, Spec};
 use spindle_ffs::{Allocation, LogUse};
-use spindle_fuse::{Mode, MountOptions, Ready, Signals, WriteLimit, launch, serve};
+use spindle_fuse::{Access, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve};
 use spindle_trace::traced::Recorder;
-use spindle_vfs::{Ino, Observer};
+use spindle_vfs::{FileSystem, Ino, Observer};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +32,12 @@ use std::sync::Arc;
 /// reasons. In /etc/fstab the type is "spindle", and the options below go into the field for
 /// options.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = "OPTIONS OF -o
+#[command(
+    allow_missing_positional = true,
+    after_long_help = "OPTIONS OF -o
     ro, rw                      read-only or not
+    remount                     change the mount on DIR: ro, rw, the rule for access times, suid, dev,
+                                exec, commit=, force; other changes are refused (root only)
     force                       write in spite of objections that can be overridden
     offset=BYTES                the byte of IMAGE at which the file system starts
     sb=PLACE                    read UFS, read-only, with the copy of its superblock at this place:
@@ -76,6 +84,18 @@ use std::sync::Arc;
     writelimit=SIZE, nowritelimit
                                 make writers wait while this many bytes of a file are on their way
                                 to the device (4m)
+    filecache=SIZE, nofilecache keep file data that was used in so much memory of the daemon (k, m
+                                and g; at least 1m), or none (the default), because the kernel
+                                keeps it above the daemon. It helps readers that pass by the
+                                kernel's cache (O_DIRECT), or if the kernel gives that memory to
+                                other programs
+    freebehind, nofreebehind    with filecache=: when that memory is nearly full, evict what a
+                                sequential reader of a large file leaves behind (the default), so
+                                that one large file does not evict all others; or what was used
+                                longest ago
+    smallfiles=SIZE, nosmallfiles
+                                with filecache=: files of up to this many bytes, and less than a
+                                block, stay in memory with their inodes, besides that memory
     log, nolog                  log: changes go through a log, so that after a crash the next
                                 mount finds each operation done or not done, in order, and
                                 everything that fsync had reported as done (the default for UFS;
@@ -100,7 +120,8 @@ EXIT CODES
 EXAMPLES
     spindle mount disk.img@s1a /mnt
     spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
-    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab")]
+    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab"
+)]
 pub struct Args {
     /// Mount options, separated by commas; may be given several times
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -111,18 +132,23 @@ pub struct Args {
     /// Mount read-only, like -o ro
     #[arg(short = 'r', long)]
     read_only: bool,
-    /// The image: a file, a block device, or a partition in one (disk.img@s1a)
+    /// The image: a file, a block device, or a partition in one (disk.img@s1a); not needed with -o
+    /// remount
     #[arg(value_name = "IMAGE[@PARTITION]")]
-    image: String,
+    image: Option<String>,
     /// The directory to mount on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Mount as kernel file systems are: for all users, with device nodes and set-id bits, if it is
+    /// root that mounts.
+    #[arg(skip)]
+    as_kernel: bool,
 }
 
 impl Args {
     /// Returns the arguments with which mount(8) calls its helper.
     pub fn from_helper(image: String, dir: PathBuf, options: Vec<String>) -> Self {
-        Self { options, foreground: false, read_only: false, image, dir }
+        Self { options, foreground: false, read_only: false, image: Some(image), dir, as_kernel: true }
     }
 }
 
@@ -130,23 +156,141 @@ impl Args {
 pub const MOUNT_FAILED: u8 = 32;
 
 /// Runs the command. Call it before starting threads.
-pub fn run(args: &Args) -> ExitCode {
+///
+/// # Errors
+/// If the options are invalid, or a remount fails.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let failed = |failure: Failure| failure.with_code(MOUNT_FAILED);
+    let words = args.words();
+    if MountOptions::ask_remount(&words) {
+        return remount(&args.dir, &words).map(|()| ExitCode::SUCCESS).map_err(failed);
+    }
+    let Some(image) = &args.image else {
+        return Err(Failure::usage("mount needs IMAGE and DIR"));
+    };
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
-    launch(mode, "spindle: mount", |signals, ready| {
+    // A daemon keeps no descriptors, so a path like /dev/fd/3 has a meaning only here.
+    let image = find(image);
+    Ok(launch(mode, "spindle: mount", |signals, ready| {
         if mode == Mode::Daemon {
             logger::start_system_log();
         }
-        mount(args, signals, ready)
-    })
+        mount(args, image, signals, ready)
+    }))
 }
+
+impl Args {
+    /// Returns all options as one text.
+    fn words(&self) -> String {
+        let given = self.options.iter().map(String::as_str);
+        given.chain(self.read_only.then_some("ro")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Changes the mount on `dir` as these options of `-o` say.
+pub fn remount(dir: &Path, options: &str) -> Result<()> {
+    let device = spindle_fuse::mount_device(dir).map_err(|e| Failure::new(e.to_string()))?;
+    let asked = Request::Remount(options.to_owned());
+    match request::<()>(&Name::of_mount(&device), &asked, &mut |_| Ok(())).context(dir.display())? {
+        Some(()) => Ok(()),
+        None => Err(Failure::new(
+            "no process of Spindle serves it, or it belongs to another user; unmount it, and mount it again",
+        ))
+        .context(dir.display()),
+    }
+}
+
+/// Returns the image with an absolute path: the daemon changes to /, and the mount table needs one.
+fn find(image: &str) -> Result<Spec> {
+    let mut spec = Spec::parse(image)?;
+    spec.path = spec.path.canonicalize().context(spec.path.display())?;
+    Ok(spec)
+}
+
+/// The mount options, for suggestions.
+const OPTIONS: &[&str] = &[
+    "ro",
+    "rw",
+    "allow_other",
+    "allow_root",
+    "default_permissions",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "uid",
+    "gid",
+    "umask",
+    "fmask",
+    "dmask",
+    "offset",
+    "sb",
+    "dialect",
+    "fsname",
+    "subtype",
+    "auto_unmount",
+    "suid",
+    "nosuid",
+    "dev",
+    "nodev",
+    "exec",
+    "noexec",
+    "grpid",
+    "nogrpid",
+    "force",
+    "threads",
+    "commit",
+    "writeback",
+    "writethrough",
+    "user_xattr",
+    "nouser_xattr",
+    "sync",
+    "dirsync",
+    "async",
+    "log",
+    "nolog",
+    "logsize",
+    "cluster",
+    "nocluster",
+    "readahead",
+    "noreadahead",
+    "runs",
+    "noruns",
+    "writelimit",
+    "nowritelimit",
+    "trace",
+    "notrace",
+    "filecache",
+    "nofilecache",
+    "freebehind",
+    "nofreebehind",
+    "smallfiles",
+    "remount",
+];
 
 /// Checks the options without mounting anything.
 pub fn check(args: &Args) -> Result<MountOptions> {
     let mut options = MountOptions::default();
-    for text in &args.options {
-        options.parse(text).map_err(|e| Failure::new(e.to_string()))?;
+    let words = args.words();
+    if MountOptions::ask_remount(&words) {
+        return Ok(options);
     }
-    options.read_only |= args.read_only;
+    let as_kernel = args.as_kernel && rustix::process::geteuid().is_root();
+    if as_kernel {
+        options.access = Access::Everyone;
+    }
+    options.parse(&words).map_err(|error| {
+        let near = match &error {
+            spindle_fuse::Error::Option { word, why } if why.starts_with("is unknown") => {
+                nearest(word.split('=').next().unwrap_or(word), OPTIONS.iter().copied())
+            }
+            _ => None,
+        };
+        Failure::new(format!("{error}{}", did_you_mean(near)))
+    })?;
+    if as_kernel && !options.auto_unmount {
+        options.suid = options.suid.or(Some(true));
+        options.dev = options.dev.or(Some(true));
+    }
     Ok(options)
 }
 
@@ -175,43 +319,55 @@ fn settings(options: &MountOptions) -> Settings {
                 WriteLimit::Bytes(limit) => Some(bytes(limit)),
                 WriteLimit::Unlimited => None,
             },
+            keep: options.file_cache_bytes.is_some(),
+            capacity_bytes: options.file_cache_bytes.map_or(usual.capacity_bytes, bytes),
+            free_behind: options.free_behind,
+            small_file_bytes: options.small_file_bytes.map_or(usual.small_file_bytes, bytes),
             ..usual
         },
         ..Settings::default()
     }
 }
 
-fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
+fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
     // Opening the image may create a log, so check the directory first.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
     if let Some(trace) = &options.trace {
         outfile::refuse_image(trace, "")?;
     }
-    // The daemon changes to /, and the mount table needs an absolute path.
-    let mut spec = Spec::parse(&args.image)?;
-    spec.path = spec.path.canonicalize().context(spec.path.display())?;
+    let mut spec = image?;
     if let Some(offset) = options.offset {
         if spec.part != Part::Whole {
             return Err(Failure::new(format!(
                 "{spec}: already names a partition; remove it or the option offset="
             )));
         }
-        spec = Spec { part: Part::Offset(offset), ..spec };
+        spec = Spec { part: Part::Offset { at: offset, len: None }, ..spec };
     }
-    spec = partition::choose(spec)?;
+    // As it was named, so that mount(8) knows it again in the table of mounts.
+    let absolute = args.image.clone().filter(|image| image.starts_with('/'));
+    let source = absolute.unwrap_or_else(|| spec.to_string());
+    let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
+    // If its kind has to be said, what is there cannot say how long it is.
+    if kind.is_none() || spec.part == Part::Whole {
+        spec = partition::choose(spec)?;
+    }
     let writable = rustix::fs::access(&spec.path, rustix::fs::Access::WRITE_OK).is_ok();
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;
     }
-    let kind = options.dialect.as_deref().map(str::parse).transpose().map_err(Failure::new)?;
     let open_options = OpenOptions {
         read_only: options.read_only,
         force: options.force,
         kind,
         superblock: options.superblock,
-        mountable: is_block_device(&spec.path) && rustix::process::geteuid().is_root(),
+        claim: if is_block_device(&spec.path) && rustix::process::geteuid().is_root() {
+            Claim::Checked
+        } else {
+            Claim::Kept
+        },
         atime: options.atime,
         cache: Some(settings(&options)),
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
@@ -247,11 +403,18 @@ fn mount(args: &Args, signals: Signals, ready: Ready) -> Result<()> {
         .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
         .transpose()?;
     let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
-    // It is dropped after the unmount.
-    let _changes = image.serve_changes().inspect_err(|error| {
-        log::warn!("{spec}: its members cannot be changed while it is mounted: {error}");
-    });
-    let served = serve(image.fs(), &args.dir, &spec.to_string(), &options, observer, signals, ready);
+    let image = Arc::new(MountedImage::new(spec.clone(), image));
+    let fs: Arc<dyn FileSystem> = image.clone();
+    let mounted = |remounter: Remounter| {
+        let names = [Ok(Name::of_mount(&remounter.device())), image.name()];
+        let mount = Mount::new(image, remounter, options.clone(), open_options);
+        let answering: Arc<dyn Answering> = Arc::new(mount);
+        let names = names.into_iter().collect::<spindle::Result<Vec<_>>>();
+        names.and_then(|names| Service::start(&names, &answering)).inspect_err(|error| {
+            log::warn!("{spec}: it cannot be changed while it is mounted: {error}");
+        })
+    };
+    let served = serve(&fs, &args.dir, &source, &options, observer, (signals, ready), mounted);
     if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
         match recorder.finish() {
             Ok(events) => log::info!("{}: {} events", file.display(), events.unwrap_or(0)),
@@ -299,6 +462,7 @@ mod tests {
     #[test]
     fn options_reach_the_cache() {
         let usual = DataSettings::THROUGH;
+        let kept = DataSettings { keep: true, capacity_bytes: 8 << 20, ..usual };
         assert_eq!(settings_of("noatime").data, usual);
         for (text, data) in [
             ("cluster=64k", DataSettings { cluster_bytes: Some(64 << 10), ..usual }),
@@ -307,6 +471,9 @@ mod tests {
             ("noreadahead", DataSettings { read_ahead: false, ..usual }),
             ("writelimit=240k", DataSettings { write_limit_bytes: Some(240 << 10), ..usual }),
             ("nowritelimit", DataSettings { write_limit_bytes: None, ..usual }),
+            ("filecache=8m", kept),
+            ("filecache=8m,nofreebehind", DataSettings { free_behind: false, ..kept }),
+            ("filecache=8m,smallfiles=16k", DataSettings { small_file_bytes: 16 << 10, ..kept }),
         ] {
             assert_eq!(settings_of(text).data, data, "{text}");
             assert_eq!(settings_of(text).naming, Naming::Delayed, "{text}");
@@ -331,5 +498,18 @@ mod tests {
             options.parse(text).unwrap();
             assert_eq!(log_use(&options), log, "{text}");
         }
+    }
+
+    /// Promise: every option that a message may suggest exists.
+    #[test]
+    fn suggested_options_exist() {
+        for option in OPTIONS {
+            let known = |text: &str| match MountOptions::default().parse(text) {
+                Err(error) => !error.to_string().contains("is unknown"),
+                Ok(()) => true,
+            };
+            assert!(known(option), "{option}");
+        }
+        assert!(MountOptions::default().parse("nonsense").unwrap_err().to_string().contains("is unknown"));
     }
 }

@@ -5,9 +5,10 @@ mod old;
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
-use crate::mkfs::{FsArgs, LogSize, make};
+use crate::mkfs::{FsArgs, Kind, LogSize, make, parse_kind};
 use crate::output::Output;
 use crate::text;
+use crate::timestamp::source_date_epoch;
 use serde::Serialize;
 use spindle::Spec;
 use spindle::detect::version_name;
@@ -15,7 +16,6 @@ use spindle::image::log_file;
 use spindle::newfs::{Plan, make_log, open_new, size_of};
 use spindle_ffs::{Dialect, LogPlace, log_bytes};
 use spindle_report::number;
-use spindle_v7::Format;
 use std::process::ExitCode;
 
 /// Make a file system
@@ -76,35 +76,16 @@ pub struct Args {
     /// log storage, 1 to 8 files or devices, striped (L0+M0 makes M0 a copy of L0)
     #[arg(short = 'j', long, value_name = "BYTES|L0,L1,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     log: Option<String>,
-    #[command(flatten)]
-    set: mfs::SetArgs,
-    #[command(flatten)]
-    fs: FsArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE", required_unless_present = "control")]
     image: Option<String>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-}
-
-/// The type of the file system to make.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Ffs,
-    Mfs,
-    Old(Format),
-}
-
-fn parse_kind(name: &str) -> Result<Kind, String> {
-    match name {
-        "ffs" | "ufs" => Ok(Kind::Ffs),
-        "mfs" => Ok(Kind::Mfs),
-        _ => name
-            .parse()
-            .map(Kind::Old)
-            .map_err(|e: String| format!("neither ffs nor mfs nor an old file system: {e}")),
-    }
+    #[command(flatten)]
+    set: mfs::SetArgs,
+    #[command(flatten)]
+    fs: FsArgs,
 }
 
 fn parse_gap(text: &str) -> Result<(u16, u16), String> {
@@ -142,6 +123,13 @@ struct Report<'a> {
     written: bool,
 }
 
+impl Args {
+    /// Returns the second of all timestamps: that of the option, or of the environment.
+    fn timestamp(&self) -> Result<Option<i64>> {
+        self.timestamp.map_or_else(source_date_epoch, |secs| Ok(Some(secs)))
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
@@ -173,12 +161,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         (made.inspect_err(|_| created.undo())?, Some((device, created)))
     };
     if let Some((device, created)) = &device {
-        make(&plan, &**device, args.timestamp).context(image).inspect_err(|_| created.undo())?;
+        make(&plan, &**device, args.timestamp()?).context(image).inspect_err(|_| created.undo())?;
     }
     let mut out = Output::stdout();
     let log = match (&device, log) {
         (Some((device, _)), Some(LogSize(bytes))) => {
-            Some(make_log(device, Some(plan.dialect), bytes, args.timestamp).context(image)?)
+            Some(make_log(device, Some(plan.dialect), bytes, args.timestamp()?).context(image)?)
         }
         _ => None,
     };

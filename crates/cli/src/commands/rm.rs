@@ -3,10 +3,9 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::interrupt;
-use crate::target::Target;
-use spindle::path::{child, resolve_parent, sorted_names};
-use spindle_vfs::{Error, Ino, Node, Vfs};
-use std::collections::HashSet;
+use spindle::path::{child, resolve_parent};
+use spindle::walk::{Walk, When};
+use spindle_vfs::{Error, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -28,17 +27,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    for target in &args.targets {
-        let target = Target::in_image(target)?;
-        image::change(&target.image, args.write, |vfs| {
-            match remove(vfs, &target.path, args.recursive) {
-                Err(e) if args.ignore_missing && e.is(&Error::NotFound) => Ok(()),
-                other => other,
-            }
-            .context(&target.image)
-        })?;
-    }
-    Ok(ExitCode::SUCCESS)
+    image::change_each(&args.targets, args.write, |vfs, target, _| {
+        match remove(vfs, &target.path, args.recursive) {
+            Err(e) if args.ignore_missing && e.is(&Error::NotFound) => Ok(()),
+            other => other,
+        }
+    })
 }
 
 fn remove(vfs: &Vfs, path: &[u8], recursive: bool) -> Result<()> {
@@ -51,42 +45,16 @@ fn remove(vfs: &Vfs, path: &[u8], recursive: bool) -> Result<()> {
     if !recursive {
         return Err(Failure::new("is a directory; -r removes it with everything below")).named(path);
     }
-    remove_below(vfs, node).named(path)?;
-    fs.rmdir(dir.ino(), name).named(path)
-}
-
-/// A directory that is being emptied, with its name and the names still in it.
-struct Level<'a> {
-    dir: Node<'a>,
-    name: Vec<u8>,
-    names: Vec<Vec<u8>>,
-}
-
-fn remove_below<'a>(vfs: &'a Vfs, top: Node<'a>) -> Result<()> {
-    let fs = vfs.fs();
-    let mut seen = HashSet::<Ino>::from([top.ino()]);
-    let names = sorted_names(vfs, top.ino())?;
-    let mut levels = vec![Level { dir: top, name: Vec::new(), names }];
-    while let Some(level) = levels.last_mut() {
+    for visit in Walk::new(path, node) {
         interrupt::check()?;
-        let Some(name) = level.names.pop() else {
-            let empty = levels.pop();
-            if let (Some(empty), Some(parent)) = (empty, levels.last()) {
-                fs.rmdir(parent.dir.ino(), &empty.name).named(&empty.name)?;
-            }
-            continue;
-        };
-        let node = child(vfs, level.dir.ino(), &name).named(&name)?;
-        if !node.is_dir() {
-            fs.unlink(level.dir.ino(), &name).named(&name)?;
-            continue;
+        let visit = visit?;
+        let Some(dir) = visit.dir else { continue };
+        match visit.when {
+            When::Before => Ok(()),
+            When::Once => fs.unlink(dir, visit.name()),
+            When::After => fs.rmdir(dir, visit.name()),
         }
-        if !seen.insert(node.ino()) {
-            let place = format!("inode {}", node.ino().0);
-            return Err(Error::corrupt("a directory has two names", place)).named(&name);
-        }
-        let names = sorted_names(vfs, node.ino()).named(&name)?;
-        levels.push(Level { dir: node, name, names });
+        .named(&visit.path)?;
     }
-    Ok(())
+    fs.rmdir(dir.ino(), name).named(path)
 }

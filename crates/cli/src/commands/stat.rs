@@ -1,13 +1,13 @@
 //! `spindle stat`
 
 use crate::describe::Description;
-use crate::error::{Context, Result};
+use crate::error::Result;
 use crate::image::{self, ReadArgs};
 use crate::output::Output;
-use crate::target::Target;
 use crate::text;
 use serde::Serialize;
 use spindle::path::resolve;
+use spindle::set::CLASS_ATTRIBUTE;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle stat disk.img:/etc/passwd
-    spindle stat --json disk.img:/bin/* | jq '.[].mode'")]
+    spindle stat --json disk.img:/bin/sh disk.img:/bin/ls | jq '.[].mode'")]
 pub struct Args {
     /// Follow a symbolic link at the end of the path
     #[arg(short = 'L')]
@@ -38,6 +38,9 @@ struct Report {
     #[serde(flatten)]
     file: Description,
     xattrs: Vec<Attribute>,
+    /// The class of data, in a multi-structured file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -50,21 +53,23 @@ struct Attribute {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let mut found = Vec::new();
-    for target in &args.targets {
-        let target = Target::in_image(target)?;
-        found.push(image::read(&target.image, args.read, |vfs| {
-            let fs = vfs.fs();
-            let node = resolve(vfs, &target.path, args.follow).context(&target.image)?;
-            let mut xattrs = Vec::new();
-            if fs.limits().xattrs {
-                for name in fs.listxattr(node.ino())? {
-                    let bytes = fs.getxattr(node.ino(), &name)?.len();
-                    xattrs.push(Attribute { name: text::encoded(&name), bytes });
-                }
+    let code = image::read_each(&args.targets, args.read, |vfs, target, _| {
+        let fs = vfs.fs();
+        let node = resolve(vfs, &target.path, args.follow)?;
+        let mut xattrs = Vec::new();
+        if fs.limits().xattrs {
+            for name in fs.listxattr(node.ino())? {
+                let bytes = fs.getxattr(node.ino(), &name)?.len();
+                xattrs.push(Attribute { name: text::encoded(&name), bytes });
             }
-            Ok(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs })
-        })?);
-    }
+        }
+        // Elsewhere it is an attribute as others, which are listed.
+        let listed = xattrs.iter().any(|attribute| attribute.name.as_bytes() == CLASS_ATTRIBUTE);
+        let class = fs.getxattr(node.ino(), CLASS_ATTRIBUTE).ok().filter(|_| !listed);
+        let class = class.map(|name| text::encoded(&name));
+        found.push(Report { file: Description::of(&**fs, &target.path, node.attr())?, xattrs, class });
+        Ok(())
+    })?;
     if args.json {
         out.json(&found)?;
     } else {
@@ -73,11 +78,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn show(out: &mut Output, report: &Report) -> Result<()> {
-    let Report { file, xattrs } = report;
+    let Report { file, xattrs, class } = report;
     let arrow = file.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
     out.line(format!("{}{arrow}", file.path))?;
     let device = file.rdev.map(|(major, minor)| format!(" {major}, {minor}")).unwrap_or_default();
@@ -89,6 +94,9 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
     out.line(format!("changed: {}", file.mtime))?;
     out.line(format!(" status: {}", file.ctime))?;
     out.line(format!("   born: {}", file.birthtime.as_deref().unwrap_or("not recorded")))?;
+    if let Some(class) = class {
+        out.line(format!("  class: {class}"))?;
+    }
     for Attribute { name, bytes } in xattrs {
         out.line(format!("  xattr: {name} ({bytes} bytes)"))?;
     }

@@ -6,13 +6,14 @@ use crate::mkfs::{LogSize, parse_optimization};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::control::{Name, Request, request};
 use spindle::detect::{Found, detect};
 use spindle::image::open_device_unlocked;
 use spindle::newfs::{clock, make_log};
 use spindle::partition;
-use spindle_device::Device;
+use spindle_device::{Device, Spec};
 use spindle_ffs::newfs::Optimization;
-use spindle_ffs::tunefs::{Change, Options, Parameter, Tuning, Value, settings, tune};
+use spindle_ffs::tunefs::{Change, Options, Parameter, Tuned, Tuning, Value, settings, tune};
 use spindle_ffs::{LogPlace, Superblock};
 use spindle_report::number;
 use std::collections::BTreeMap;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 /// in one cylinder group, the reserve, the optimisation, expected files, the volume name, and soft
 /// updates. They are stored in the superblock; blocks of existing files are not moved.
 ///
-/// Each change is printed. All options are checked before anything is written. The image must not
-/// be mounted.
+/// Each change is printed. All options are checked before anything is written. The reserve (-m), the
+/// optimisation (-o) and the rotational delay (-d) can be changed while the file system is mounted,
+/// by root and by the user who mounted it: it obeys at once. For all others it must not be mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
     The option letters are those of FreeBSD, except -a, which sets maxcontig as in older
@@ -152,6 +154,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         )));
     }
     let spec = partition::find(image)?;
+    if !read_only && let Some(outcome) = tune_mount(args, &spec, &tuning)? {
+        report(args, &outcome)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let device = if read_only {
         open_device_unlocked(&spec)?
     } else {
@@ -183,10 +189,46 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         set_log(&device, change, before, args.write.force).context(image)?;
         outcome.superblock = Superblock::open(&*device).context(image)?;
     }
+    if args.log.is_some() && !args.json {
+        let (old, new) = (log_text(before), log_text(outcome.superblock.log_place()));
+        let mut out = Output::stdout();
+        out.line(if old == new {
+            format!("log remains {new}")
+        } else {
+            format!("log changes from {old} to {new}")
+        })?;
+        out.finish()?;
+    }
+    report(args, &outcome)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has the process that has mounted the image tune it. Returns none if it is not mounted.
+fn tune_mount(args: &Args, spec: &Spec, tuning: &Tuning) -> Result<Option<Outcome>> {
+    let name = Name::of_image(spec)?;
+    let asked = Request::Tune(tuning.clone());
+    if args.all || args.log.is_some() {
+        let option = if args.all { "-A" } else { "--log" };
+        let refused = "is for file systems that are not mounted; unmount it first";
+        return if name.is_taken() {
+            Err(Failure::new(format!("{spec}: {option} {refused}")))
+        } else {
+            Ok(None)
+        };
+    }
+    let Some(Tuned { changes, notes }) = request(&name, &asked, &mut |_| Ok(())).context(spec)? else {
+        return Ok(None);
+    };
+    let superblock = Superblock::open(&*open_device_unlocked(spec)?).context(spec)?;
+    Ok(Some(Outcome { changes, notes, replicas: 0, superblock }))
+}
+
+/// Prints what was changed.
+fn report(args: &Args, outcome: &Outcome) -> Result<()> {
     let mut out = Output::stdout();
     if args.json {
         out.json(&Report {
-            image,
+            image: &args.image,
             changes: &outcome.changes,
             notes: &outcome.notes,
             superblock_copies_written: outcome.replicas,
@@ -194,18 +236,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             log: outcome.superblock.log_place(),
         })?;
     } else {
-        if args.log.is_some() {
-            let (old, new) = (log_text(before), log_text(outcome.superblock.log_place()));
-            out.line(if old == new {
-                format!("log remains {new}")
-            } else {
-                format!("log changes from {old} to {new}")
-            })?;
-        }
-        show(&mut out, args, &outcome)?;
+        show(&mut out, args, outcome)?;
     }
-    out.finish()?;
-    Ok(ExitCode::SUCCESS)
+    out.finish()
 }
 
 /// Creates or removes the log; a log of another size is replaced.

@@ -163,6 +163,18 @@ fn an_inode_block_costs_its_files() {
             assert_eq!(lost.len(), gone.len(), "{lost:?}");
         }
     }
+    for command in ["find bad.img -name file", "du -a bad.img"] {
+        let ran = bench.run(command);
+        assert_eq!(ran.code, 1, "{command}: {}", ran.err);
+        assert_eq!(ran.out.matches("/file\n").count(), DIRECTORIES - gone.len(), "{}", ran.out);
+        for name in &gone {
+            assert!(
+                ran.err.contains(&format!("bad.img: /{name}: corrupt: ")),
+                "{name} is not in {}",
+                ran.err
+            );
+        }
+    }
     assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1 - gone.len());
 }
 
@@ -301,4 +313,35 @@ fn files_of_a_lost_root_are_shown_by_their_inodes() {
         let refused = bench.run("mkdir --force bad.img:/new");
         assert_eq!(refused.code, 1, "{}", refused.err);
     }
+}
+
+/// Promise: an old file system can be read without its super-block, and without its root if its
+/// format is named; nothing is written to it.
+#[test]
+fn old_file_systems_are_read_without_superblock_and_root() {
+    let bench = Bench::new();
+    for n in 0..DIRECTORIES {
+        bench.write(&format!("src/d{n}/file"), vec![b'a'; 20_000]);
+    }
+    bench.write("src/top", "top\n");
+    bench.ok("newfs -t v7 -s 2m good.img");
+    bench.ok("import src good.img");
+    spoil(&bench, 512, 512);
+    let before = std::fs::read(bench.path("bad.img")).unwrap();
+    for command in ["export bad.img out", "export --dialect v7 bad.img out"] {
+        let (ran, lost) = export(&bench, command);
+        assert_eq!((ran.code, &lost[..]), (0, &[][..]), "{}", ran.err);
+        assert!(ran.err.contains("super-block cannot be used"), "{}", ran.err);
+    }
+    assert_eq!(readable_on_a_mount(&bench, ""), DIRECTORIES + 1);
+    let refused = bench.run("mkdir --force bad.img:/new");
+    assert!(refused.code == 1 && refused.err.contains("super-block cannot be used"), "{}", refused.err);
+    assert!(std::fs::read(bench.path("bad.img")).unwrap() == before, "something was written");
+    spoil(&bench, 1024, 512);
+    assert_eq!(bench.run("ls bad.img:/").code, 1);
+    let listed = bench.run("ls --dialect v7 bad.img:/");
+    assert_eq!(listed.code, 1, "{}", listed.err);
+    let lost_with_the_block = 512 / 64 - 2;
+    let left = DIRECTORIES + 1 - lost_with_the_block;
+    assert!(listed.out.lines().filter(|line| line.starts_with('#')).count() >= left, "{}", listed.out);
 }

@@ -149,6 +149,44 @@ fn sparse_files() {
     bench.check("a.img");
 }
 
+/// Promise: cp -a and -P keep symbolic links, -n keeps what is there, -v names the copies, and
+/// other names of a file that is kept are not linked to what was there before.
+#[test]
+fn cp_as_bsd_has_it() {
+    let bench = image();
+    bench.write("t/one", "new\n");
+    bench.write("t/sub/two", "two\n");
+    bench.shell("ln -s sub t/dir; ln -s one link; touch -h -d @1000 link; ln t/one t/other; chmod 640 t/one");
+    bench.ok("cp -a link t a.img:/");
+    assert_eq!(bench.json("stat --json a.img:/link")[0]["target"], "one");
+    assert_eq!(bench.json("stat --json a.img:/link")[0]["mtime"], "1970-01-01T00:16:40.000000000Z");
+    assert_eq!(bench.json("stat --json a.img:/t/one")[0]["mode"], "0640");
+    bench.fails("cp a.img:/link followed", 1, &["/link: no such file"]);
+    bench.ok("cp -P a.img:/link a.img:/copied");
+    bench.ok("cp -P a.img:/t/dir here");
+    bench.shell("test $(readlink here) = sub");
+    // Existing files stay, new ones are copied.
+    bench.ok("mkdir a.img:/n a.img:/n/t");
+    bench.write("old", "old\n");
+    bench.ok("cp old a.img:/n/t/two");
+    bench.ok("cp -n t/sub/two a.img:/n/t");
+    assert_eq!(bench.ok("cat a.img:/n/t/two"), "old\n");
+    bench.ok("cp -n -r t/sub a.img:/n/t");
+    assert_eq!(bench.ok("cat a.img:/n/t/sub/two"), "two\n");
+    bench.ok("cp old a.img:/n/t/one");
+    bench.fails("cp -rn t a.img:/n", 1, &["t/other: another name of t/one, which is kept"]);
+    assert_eq!(bench.ok("cat a.img:/n/t/one"), "old\n");
+    bench.ok("cp -f a.img:/t/one old");
+    bench.write("kept", "kept\n");
+    bench.ok("cp -n a.img:/t/one kept");
+    bench.shell("test $(cat kept) = kept; test $(cat old) = new");
+    let named = bench.run("cp -rv t/sub a.img:/v");
+    assert_eq!(named.out, "t/sub -> a.img:/v\nt/sub/two -> a.img:/v/two\n", "{}", named.err);
+    let named = bench.run("cp -v a.img:/t/one fresh");
+    assert_eq!(named.out, "a.img:/t/one -> fresh\n", "{}", named.err);
+    bench.check("a.img");
+}
+
 /// Promise: when the reader closes the pipe, the program ends without a message, as with SIGPIPE.
 #[test]
 fn closed_pipes_are_quiet() {
@@ -193,8 +231,13 @@ fn deceptive_names_are_escaped() {
     let output = bench.run_args(["stat", &path]).out;
     assert!(output.contains(shown) && !output.contains(name), "{output}");
     assert!(bench.ok("ls --json a.img").contains(name));
-    for words in [["cat", &format!("a.img:/no{name}")], ["import", &format!("no{name}")], ["ls", name]] {
-        let words = if words[0] == "import" { vec![words[0], words[1], "a.img"] } else { words.to_vec() };
+    // In messages a name can be pasted into a shell.
+    let pasted = r"$'/nocod\342\200\256gpj.exe'";
+    for (words, shown) in [
+        (vec!["cat", &format!("a.img:/no{name}")], pasted),
+        (vec!["import", &format!("no{name}"), "a.img"], shown),
+        (vec!["ls", name], shown),
+    ] {
         let output = bench.run_args(words).err;
         assert!(output.contains(shown) && !output.contains(name), "{output}");
     }

@@ -50,7 +50,7 @@ fn failing_mounts() {
     bench.fails("mount a.img", 2, &["DIR"]);
     bench.fails("umount mnt", 32, &["mnt"]);
     bench.write("empty.img", [0; 8192]);
-    bench.fails("mount empty.img mnt", 32, &["empty.img", "no UFS superblock"]);
+    bench.fails("mount empty.img mnt", 32, &["empty.img: has nothing but zeros", "spindle newfs"]);
     bench.shell("printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none");
     let ran = run_as(&bench, "spindle", "mount a.img mnt");
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -83,22 +83,4 @@ fn synchronous_names() {
         assert!(bench.run("cat a.img:/name/file").bytes == content, "{options}");
         bench.check("a.img");
     }
-}
-
-/// Promise: there is a manual page for every command, with its examples.
-#[test]
-fn manual_pages() {
-    let bench = Bench::new();
-    bench.ok("man pages");
-    for command in
-        ["newfs", "info", "mount", "umount", "fsck", "tunefs", "ls", "cat", "stat", "cp", "import", "export"]
-    {
-        let page = std::fs::read_to_string(bench.path(&format!("pages/spindle-{command}.1"))).unwrap();
-        assert!(page.contains(".SH DESCRIPTION"), "{command}");
-    }
-    bench.shell("command -v man >/dev/null || exit 0; for page in pages/*; do man -l --warnings $page >/dev/null; done");
-    let help = bench.ok("--help");
-    assert!(help.contains("newfs") && help.contains("EXAMPLES") && !help.contains("  man "), "{help}");
-    bench.fails("nonsense", 2, &["nonsense"]);
-    bench.fails("--nonsense", 2, &["--nonsense"]);
 }

@@ -1,14 +1,21 @@
 //! Tests of the program as users run it: they compare output, exit codes and images.
 
 mod analyze;
+mod attributes;
 mod damage;
 mod files;
+mod fitting;
 mod helpers;
 mod images;
 mod interrupts;
 mod lab;
 mod log;
+mod manifests;
+mod manual;
+mod messages;
+mod mounts;
 mod outfiles;
+mod search;
 mod sets;
 mod support;
 mod synth;

@@ -185,6 +185,53 @@ fn attributes_are_imported() {
     assert!(bench.ok("fsck -n fast/c0").contains("no problems found"));
 }
 
+/// Promise: the walk of docs/USAGE.md: a class of data is made with a set, a directory gives it to
+/// new files, offline and on a mount, and all that shows space shows it by class.
+#[test]
+fn a_class_of_data_is_used() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    let class = "--data-class archive=hdd0,hdd1+hdd2:block=64k,stripe=128k";
+    let made = bench.ok(&format!("newfs -t mfs --control c --data d --log l {class} -s 24m"));
+    assert!(made.contains("hdd2: data 2 (23.8 MiB, copy 1, class archive)"), "{made}");
+    assert!(made.contains("class archive: 46 MiB in blocks of 65536 bytes, striped by 128 KiB"), "{made}");
+    bench.shell("head -c 300000 /dev/zero >big");
+    bench.ok("mkdir c:/video");
+    bench.ok("mfs class c:/video archive");
+    assert_eq!(bench.ok("mfs class hdd1:/video"), "archive\n");
+    assert_eq!(bench.ok("mfs class d"), "default\n");
+    bench.fails("mfs class c:/video none", 1, &["no class \"none\"", "default, archive"]);
+    bench.ok("cp big c:/video/a");
+    bench.ok("cp big c:/b");
+    bench.fails("mfs class c:/b archive", 1, &["c:/b", "blocks of another size"]);
+    assert!(bench.ok("stat c:/video/a").contains("class: archive"));
+    let used = |name: &str| {
+        let status = status(&bench, "c");
+        let classes = status["classes"].as_array().unwrap();
+        let class = classes.iter().find(|class| class["name"] == name).unwrap();
+        class["share"]["used"].as_u64().unwrap()
+    };
+    assert_eq!((used("default"), used("archive")), (74 * 4096, 5 * 65_536));
+    assert!(bench.ok("info hdd0").contains("class archive: 320 KiB used"));
+    assert_eq!(run_as(&bench, "mount.spindle", "c mnt -o rw").code, 0);
+    let space = |path: &str| bench.shell(&format!("stat -f -c '%S %b' {path}"));
+    assert_ne!(space("mnt"), space("mnt/video"));
+    assert!(space("mnt/video/a").starts_with("65536 "));
+    bench.shell("mkdir mnt/more && setfattr -n user.spindle.class -v archive mnt/more && cp big mnt/more/c");
+    assert!(bench.shell("getfattr -n user.spindle.class mnt/more/c").contains("=\"archive\""));
+    assert!(!bench.shell("getfattr -d mnt/more/c").contains("class"));
+    bench.shell("! setfattr -n user.spindle.class -v none mnt/more 2>error && grep Invalid error");
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    assert_eq!(used("archive"), 10 * 65_536);
+    assert!(bench.ok("fsck -n l").contains("no problems found"));
+    bench.ok("mfs scrub l");
+    bench.fails(
+        "newfs -t mfs --control x --data y --log z --data-class a=w:block=1k,size=1 -s 8m",
+        2,
+        &["size=1"],
+    );
+}
+
 /// Promise: a scrub mends what differs, and says so.
 #[test]
 fn a_scrub_mends() {

@@ -36,6 +36,7 @@ impl FileSystem for ModelFs {
             blocks: self.options.blocks,
             bfree: self.available(&tree, Privilege::Root),
             bavail: self.available(&tree, Privilege::User),
+            reserve: self.options.reserve_blocks,
             files: self.options.files,
             ffree: self.options.files - tree.inodes.len() as u64,
             name_max: u32::try_from(self.options.limits.name_max).unwrap_or(u32::MAX),
@@ -92,6 +93,16 @@ impl FileSystem for ModelFs {
             _ => names.get(name).ok_or(Error::NotFound)?,
         };
         tree.get_mut(ino)?.references += 1;
+        Ok(self.attr(tree.get(ino)?))
+    }
+
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        let mut tree = self.tree.lock();
+        let inode = tree.get_mut(ino)?;
+        if inode.attr.nlink == 0 {
+            return Err(Error::Stale);
+        }
+        inode.references += 1;
         Ok(self.attr(tree.get(ino)?))
     }
 

@@ -44,6 +44,10 @@ enum Bug {
     LosesByte,
     /// Forgotten files are never freed.
     Leaks,
+    /// All inodes have one generation.
+    OneGeneration,
+    /// A file without names is reached by its number as long as it is in use.
+    FindsRemoved,
     /// Some creations fail for lack of space although there is some.
     ClaimsFull,
 }
@@ -64,6 +68,9 @@ impl Broken {
     fn attr(&self, mut attr: Attr) -> Attr {
         if self.bug == Bug::WrongLinkCount && attr.kind == FileKind::Directory && attr.nlink > 2 {
             attr.nlink = 2;
+        }
+        if self.bug == Bug::OneGeneration {
+            attr.generation = 1;
         }
         attr
     }
@@ -109,6 +116,13 @@ impl FileSystem for Broken {
             return self.fs.lookup(*parent, b".");
         }
         self.fs.lookup(dir, self.name(name)).map(|attr| self.attr(attr))
+    }
+
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        match self.fs.reference(ino) {
+            Err(_) if self.bug == Bug::FindsRemoved => self.getattr(ino),
+            found => found.map(|attr| self.attr(attr)),
+        }
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -307,6 +321,8 @@ fn the_suite_catches_each_bug() {
         (Bug::CutsNames, "names_up_to_the_limit"),
         (Bug::LosesByte, "far_offsets"),
         (Bug::ClaimsFull, "names_up_to_the_limit"),
+        (Bug::OneGeneration, "handles_of_reused_numbers_differ"),
+        (Bug::FindsRemoved, "handles_of_removed_files_are_stale"),
         (Bug::Leaks, "references_are_counted"),
         (Bug::Leaks, "unlinked_file_stays_until_forgotten"),
     ];

@@ -289,3 +289,55 @@ pub(super) fn threads_using_removed_files(b: &mut Bench<'_>) {
     b.rmdir(root, b"dir").unwrap();
     assert_eq!(b.free(), before);
 }
+
+/// Promise: threads that use files by handles, while others remove the files and use their numbers
+/// again, get those files or none, and bring none of them back.
+pub(super) fn threads_using_old_handles(b: &mut Bench<'_>) {
+    let root = b.root();
+    let before = b.free();
+    let dir = b.dir(root, "dir");
+    let handles = spindle_clock::Mutex::new(Vec::new());
+    together(b, |fs, _, rng| {
+        for _ in 0..500 {
+            let name = [b'a' + rng.random_range(0..6u8)];
+            match rng.random_range(0..4) {
+                0 => match fs.create(dir, &name, &node(FileKind::Regular), ROOT) {
+                    Ok(attr) => {
+                        handles.lock().push((attr.ino, attr.generation));
+                        fs.forget(attr.ino, 1);
+                    }
+                    Err(error) => refuses::<()>(Err(error), &[EEXIST]),
+                },
+                1 => {
+                    if let Err(error) = fs.unlink(dir, &name) {
+                        refuses::<()>(Err(error), &[ENOENT]);
+                    }
+                }
+                _ => {
+                    let known = handles.lock().len();
+                    if known == 0 {
+                        continue;
+                    }
+                    let (ino, generation) = handles.lock()[rng.random_range(known / 2..known)];
+                    match fs.reference(ino) {
+                        Ok(found) => {
+                            if found.generation == generation {
+                                fs.write(ino, 0, &generation.to_le_bytes(), ROOT).unwrap();
+                                let mut bytes = [0; 8];
+                                assert_eq!(fs.read(ino, 0, &mut bytes).unwrap(), 8);
+                                assert_eq!(bytes, generation.to_le_bytes(), "another file's bytes");
+                                assert_eq!(fs.getattr(ino).unwrap().generation, generation);
+                            }
+                            fs.forget(ino, 1);
+                        }
+                        Err(error) => refuses::<()>(Err(error), &[ESTALE]),
+                    }
+                }
+            }
+        }
+    });
+    b.check();
+    empty(b, b.at(root, "dir"));
+    b.rmdir(root, b"dir").unwrap();
+    assert_eq!(b.free(), before);
+}

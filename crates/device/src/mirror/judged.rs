@@ -41,6 +41,12 @@ impl Mirror {
         let mut wrong = Vec::new();
         for part in judge.wrong(offset, buf, false) {
             let at = offset + part.start as u64;
+            // What was written meanwhile may have been read in part.
+            let mut again = AlignedBuf::zeroed(part.len());
+            if member.device.read_at(at, &mut again).is_ok() && judge.wrong(at, &again, false).is_empty() {
+                buf[part].copy_from_slice(&again);
+                continue;
+            }
             log::error!("{}: {} bytes at {at} are wrong", member.device.info().name, part.len());
             if !self.find_right(judge, at, member, &mut buf[part.clone()])? {
                 wrong.push(part);
@@ -73,8 +79,10 @@ impl Mirror {
             }
         }
         let Some(right) = right else { return Ok(false) };
+        // What is on its way to the members is written by who has it.
+        let mends = judge.mends() && !judge.wrong(at, bytes, true).is_empty();
         bytes.copy_from_slice(&right);
-        if judge.mends() {
+        if mends {
             self.mend(at, &right, bad)?;
         }
         Ok(true)

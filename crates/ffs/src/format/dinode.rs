@@ -206,7 +206,6 @@ impl Dinode {
     fn encode1(&self, bytes: &mut [u8], layout: &Layout) {
         let format = layout.inode_format;
         let mut d = Dinode1::decode(bytes, layout.endian);
-        let short = |id: u32| u16::try_from(id).unwrap_or(UID_LONG);
         let nanos = |t: Timestamp| match format {
             InodeFormat::Old => 0,
             InodeFormat::Sun => (t.nanos / 1000).cast_signed(),
@@ -222,18 +221,11 @@ impl Dinode {
         d.di_gen = self.r#gen;
         d.di_db = self.db.map(pointer32);
         d.di_ib = self.ib.map(pointer32);
-        match format {
-            InodeFormat::Old => d.di_oldids = [short(self.uid), short(self.gid)],
-            InodeFormat::New => {
-                (d.di_uid, d.di_gid) = (self.uid, self.gid);
-                d.di_flags = self.flags;
-                d.di_modrev = unquad(self.modrev, layout.endian);
-            }
-            InodeFormat::Sun => {
-                d.di_oldids = [short(self.uid), short(self.gid)];
-                (d.di_gid, d.di_modrev[0]) = (self.uid, self.gid);
-            }
+        if format == InodeFormat::New {
+            d.di_flags = self.flags;
+            d.di_modrev = unquad(self.modrev, layout.endian);
         }
+        put_owner(&mut d, format, (self.uid, self.gid));
         d.encode(bytes, layout.endian);
     }
 
@@ -376,4 +368,17 @@ fn quad(words: [u32; 2], endian: Endian) -> u64 {
 fn unquad(value: u64, endian: Endian) -> [u32; 2] {
     let (high, low) = (word(value >> 32), word(value));
     if endian == Endian::Big { [high, low] } else { [low, high] }
+}
+
+/// Stores the user and the group of a UFS1 inode.
+pub(crate) fn put_owner(d: &mut Dinode1, format: InodeFormat, (uid, gid): (u32, u32)) {
+    let short = |id: u32| u16::try_from(id).unwrap_or(UID_LONG);
+    match format {
+        InodeFormat::Old => d.di_oldids = [short(uid), short(gid)],
+        InodeFormat::New => (d.di_uid, d.di_gid) = (uid, gid),
+        InodeFormat::Sun => {
+            d.di_oldids = [short(uid), short(gid)];
+            (d.di_gid, d.di_modrev[0]) = (uid, gid);
+        }
+    }
 }

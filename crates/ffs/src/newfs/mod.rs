@@ -2,16 +2,16 @@
 //!
 //! Two steps: [`Plan::new`] turns [`Parameters`] into a complete, checked geometry without touching
 //! anything, and [`write()`] puts a plan on a device. So the same planner serves a dry run, a size
-//! estimate ([`fit`]) and the real thing.
+//! search ([`fit()`]) and the real thing.
 //!
 //! There are two ways to divide a disk. The newer systems fill each group block's maps (`packing`);
 //! the older ones, for which the paper's geometry is real, cut along cylinders (`cylinders`). Which
 //! one is taken follows from the dialect.
 
 mod block;
-mod census;
 mod conventions;
 mod cylinders;
+mod fit;
 mod frame;
 mod packing;
 mod parameters;
@@ -20,7 +20,7 @@ mod root;
 mod wipe;
 mod write;
 
-pub use census::{Census, fit};
+pub use fit::{Need, fit};
 pub use parameters::{DEV_BSIZE, Format, Geometry, Optimization, ParameterError, Parameters};
 pub use plan::Plan;
 pub use root::ROOTINO;

@@ -54,7 +54,7 @@ pub enum Format {
 }
 
 /// `fs_optim`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Optimization {
     /// Spend space to save time.
     Time,
@@ -138,6 +138,8 @@ pub struct Parameters {
     pub check_hashes: bool,
     /// Bits to set in `fs_flags`: soft updates, MAC labels, TRIM.
     pub fs_flags: u32,
+    /// User and group of the root directory.
+    pub root_owner: (u32, u32),
 }
 
 impl Parameters {
@@ -179,6 +181,7 @@ impl Parameters {
             snap_dir: true,
             check_hashes: true,
             fs_flags: 0,
+            root_owner: (0, 0),
         }
     }
 }
@@ -209,6 +212,7 @@ pub(super) struct Resolved {
     pub snap_dir: bool,
     pub check_hashes: bool,
     pub fs_flags: u32,
+    pub root_owner: (u32, u32),
     pub notes: Vec<String>,
 }
 
@@ -371,6 +375,11 @@ impl Parameters {
             Dialect::NetBsd => FS_DOSOFTDEP,
             _ => 0,
         };
+        let (uid, gid) = self.root_owner;
+        if self.format == Format::Old && uid.max(gid) > 0xffff {
+            let allowed = "numbers up to 65535 in the old format";
+            return Err(ParameterError::new("root owner", format!("{uid}:{gid}"), allowed));
+        }
         if self.fs_flags & !allowed_flags != 0 {
             let allowed = format!("bits of {allowed_flags:#x} for {dialect}");
             return Err(ParameterError::new("fs_flags", format!("{:#x}", self.fs_flags), allowed));
@@ -402,6 +411,7 @@ impl Parameters {
             snap_dir: self.snap_dir && dialect == Dialect::FreeBsd,
             check_hashes: self.check_hashes && dialect == Dialect::FreeBsd && self.format == Format::Ufs2,
             fs_flags: self.fs_flags,
+            root_owner: self.root_owner,
             notes,
         };
         if resolved.disk.is_some() && resolved.blocks_per_group.is_some() {

@@ -6,6 +6,7 @@
 
 use super::parameters::{Format, Resolved};
 use crate::format::dialect::Dialect;
+use crate::format::dinode::put_owner;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DIRECT_HEADER, Dinode1, Dinode2, DirectHeader, dirsiz};
 use crate::format::units::Frag;
@@ -30,7 +31,8 @@ pub(super) struct Directory {
     /// Bytes.
     pub size: u32,
     mode: u16,
-    gid: u32,
+    /// User and group.
+    owner: (u32, u32),
     nlink: i16,
     entries: Vec<(u32, &'static str)>,
 }
@@ -47,7 +49,7 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
         frag: first,
         size: chunk,
         mode: IFDIR | 0o755,
-        gid: 0,
+        owner: wishes.root_owner,
         nlink: 2,
         entries: vec![(ROOTINO, "."), (ROOTINO, "..")],
     };
@@ -61,7 +63,7 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
                 frag: second,
                 size: chunk,
                 mode: IFDIR | 0o775,
-                gid: OPERATOR,
+                owner: (0, OPERATOR),
                 nlink: 2,
                 entries,
             }
@@ -70,7 +72,7 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
             root.entries.push((child, "lost+found"));
             root.frag = second;
             let mode = IFDIR | if wishes.format == Format::Old { 0o755 } else { 0o700 };
-            Directory { ino: child, frag: first, size: wishes.bsize, mode, gid: 0, nlink: 2, entries }
+            Directory { ino: child, frag: first, size: wishes.bsize, mode, owner: (0, 0), nlink: 2, entries }
         }
         _ => return vec![root],
     };
@@ -111,9 +113,7 @@ impl Directory {
                 (di.di_atime, di.di_mtime, di.di_ctime) = (secs, secs, secs);
                 di.di_db[0] = i32::try_from(self.frag.0).unwrap_or(i32::MAX);
                 di.di_blocks = sectors;
-                if layout.inode_format == InodeFormat::New {
-                    di.di_gid = self.gid;
-                }
+                put_owner(&mut di, layout.inode_format, self.owner);
                 di.encode(inode, endian);
             }
             Version::Ufs2 => {
@@ -121,7 +121,7 @@ impl Directory {
                 let nanos = i32::try_from(now.nanos).unwrap_or(0);
                 di.di_mode = self.mode;
                 di.di_nlink = self.nlink;
-                di.di_gid = self.gid;
+                (di.di_uid, di.di_gid) = self.owner;
                 di.di_size = self.size.into();
                 di.di_blocks = sectors.into();
                 (di.di_atime, di.di_mtime) = (now.secs, now.secs);

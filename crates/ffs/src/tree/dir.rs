@@ -16,7 +16,7 @@ use crate::tree::mount::Ffs;
 use crate::volume::tx::Tx;
 use spindle_cache::Buffer;
 use spindle_ondisk::Field;
-use spindle_tree::Found;
+use spindle_tree::{Found, Unreadable};
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::ops::{ControlFlow, Range};
 
@@ -58,16 +58,6 @@ impl Entry {
             None => Ok(self),
         }
     }
-}
-
-/// What becomes of a block of a directory that the device cannot read. If nobody can change the
-/// directory, a block that is corrupt is passed over in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
-    /// Reading the directory fails.
-    Fails,
-    /// It is passed over, too.
-    PassedOver,
 }
 
 /// Returns the entries of the chunk `bytes`, which stands at byte `base` of directory `ino`.
@@ -177,10 +167,11 @@ impl Ffs {
         unreadable: Unreadable,
         mut look: impl FnMut(u64, &[u8]) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.past_damage(self.check_directory(ino, di), unreadable)?;
+        self.volume.past_damage(self.check_directory(ino, di), unreadable)?;
         let chunk_bytes = self.layout().dirblksiz as usize;
         for lbn in 0..di.size.div_ceil(self.layout().fs_bsize.into()) {
-            let Some((buffer, range)) = self.past_damage(self.dir_block(ino, di, Lbn(lbn)), unreadable)?
+            let Some((buffer, range)) =
+                self.volume.past_damage(self.dir_block(ino, di, Lbn(lbn)), unreadable)?
             else {
                 continue;
             };
@@ -193,26 +184,6 @@ impl Ffs {
             }
         }
         Ok(())
-    }
-
-    /// Returns what was read; nothing where it cannot be, if nobody can change the directory: its
-    /// other names can still be shown.
-    ///
-    /// # Errors
-    /// Those of the result, if the file system can be changed.
-    pub(crate) fn past_damage<T>(&self, read: Result<T>, unreadable: Unreadable) -> Result<Option<T>> {
-        let passes = match &read {
-            Err(Error::Corrupt { .. }) => true,
-            Err(Error::Device(_)) => unreadable == Unreadable::PassedOver,
-            _ => false,
-        };
-        match read {
-            Err(error) if passes && self.volume.is_read_only() => {
-                self.volume.pass_over(&error);
-                Ok(None)
-            }
-            other => other.map(Some),
-        }
     }
 
     /// Returns the entries of a chunk that are in use and can be used. One that is damaged costs no

@@ -406,7 +406,7 @@ impl Ffs {
 
     fn make_indirect(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<Frag> {
         let own = self.layout().ino_to_cg(request.ino);
-        let wanted = if self.volume.placement.metaspace > 0 {
+        let wanted = if self.volume.placement().metaspace > 0 {
             self.layout().cgdmin(own)
         } else {
             self.wanted(request.ino, request.lbn, 0, |_| 0)
@@ -428,7 +428,7 @@ impl Ffs {
         let layout = self.layout();
         let frag = u64::from(layout.fs_frag);
         let previous = at.checked_sub(1).map(&pointer).filter(|&p| p > 0 && p < layout.fs_size);
-        let contiguous = if self.volume.placement.delay_frags == 0 {
+        let contiguous = if self.volume.placement().delay_frags == 0 {
             1
         } else {
             let chained = |i: &u64| pointer(at - i) == pointer(at - i - 1) + frag;
@@ -442,8 +442,8 @@ impl Ffs {
             own_group,
             contiguous,
         };
-        let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(self.volume.placement.metaspace);
-        match (block_preference(&next, &self.volume.placement), previous) {
+        let first_data = |cgx: u32| layout.cgdmin(cgx) + u64::from(self.volume.placement().metaspace);
+        match (block_preference(&next, &self.volume.placement()), previous) {
             (Preference::After(frags), Some(previous)) => {
                 let previous = previous - previous % frag;
                 Frag(previous + u64::from(frags))

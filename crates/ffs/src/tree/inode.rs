@@ -2,7 +2,7 @@
 
 use super::dirindex::DirIndex;
 use super::file::Content;
-use super::lost_root::LostRoot;
+use super::lost_root;
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::layout::{ROOT_INO, Version};
@@ -155,7 +155,7 @@ impl Tree for Ffs {
 
     fn read_inode(&self, ino: u32) -> Result<Dinode> {
         if ino == ROOT_INO && self.lost_root.is_some() {
-            return Ok(LostRoot::inode());
+            return Ok(lost_root::inode());
         }
         self.volume.read_inode(ino)
     }
@@ -165,7 +165,7 @@ impl Tree for Ffs {
         Derived { mapped_in: self.volume.cache.epoch(), index: OnceLock::new() }
     }
 
-    fn new_stream(&self) -> Arc<Stream> {
+    fn new_stream(&self, _di: &Self::Dinode) -> Arc<Stream> {
         self.volume.new_stream()
     }
 
@@ -197,12 +197,13 @@ impl Tree for Ffs {
             mtime: now,
             ctime: now,
             birthtime: now,
-            ..Dinode::free(self.volume.new_generation())
+            ..Dinode::free(0)
         };
         if matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice) {
             di.set_rdev(self.volume.dialect, node.rdev, self.layout().version)?;
         }
         let ino = self.volume.alloc_inode(tx, parent.0, directory)?;
+        di.r#gen = self.volume.next_generation(ino)?;
         let stream = self.volume.new_stream();
         match node.kind {
             FileKind::Directory => {
@@ -348,5 +349,37 @@ mod tests {
         inode.state.write().di.nlink = 2;
         rename(other, full, RenameMode::Exchange).unwrap();
         assert_eq!(fs.getattr(full).unwrap().nlink, 3);
+    }
+
+    /// Promise: an inode that was read before its file was removed does not come into memory after
+    /// it, where it would be a file again.
+    #[test]
+    fn what_was_read_before_a_removal_is_not_entered() {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let clock = Arc::new(ManualClock::at(0));
+        let plan = Plan::new(&Parameters::new(8 << 20)).unwrap();
+        newfs::write(&plan, &*device, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
+        let open = || Ffs::open(device.clone(), clock.clone(), &OpenOptions::default()).unwrap();
+        let fs = open();
+        let made = fs.create(fs.root(), b"file", &NewNode::new(FileKind::Regular, 0o644), Privilege::Root);
+        let ino = made.unwrap().ino;
+        fs.unmount().unwrap();
+        let fs = open();
+        let number = u32::try_from(ino.0).unwrap();
+        let table = &fs.nodes.table;
+        let read = |fs: &Ffs| (fs.read_inode(number).unwrap(), fs.derive(), fs.new_stream());
+        let missing = table.find(number).map(|_| ()).unwrap_err();
+        let (di, derived, stream) = read(&fs);
+        let entered = table.enter(&missing, number, di, derived, stream).unwrap();
+        assert!(Arc::ptr_eq(&entered, &table.find(number).unwrap()));
+        drop(entered);
+        fs.unmount().unwrap();
+        let fs = open();
+        let table = &fs.nodes.table;
+        let missing = table.find(number).map(|_| ()).unwrap_err();
+        let (di, derived, stream) = read(&fs);
+        fs.unlink(fs.root(), b"file").unwrap();
+        assert!(table.enter(&missing, number, di, derived, stream).is_none());
+        assert!(matches!(fs.reference(ino), Err(Error::Stale)));
     }
 }

@@ -237,7 +237,7 @@ impl Ffs {
             mtime: now,
             ctime: now,
             birthtime: now,
-            ..Dinode::free(self.volume.new_generation())
+            ..Dinode::free(0)
         };
         let root = self.iget(ROOT_INO)?;
         let mut root = (root.ino, root.state.write());
@@ -264,6 +264,7 @@ impl Ffs {
 
     /// Gives inode `ino` the blocks of the log, and stores it.
     fn give_log_blocks(&self, tx: &Tx<'_>, ino: u32, di: &mut Dinode, at: Frag, blocks: u64) -> Result<()> {
+        di.r#gen = self.volume.next_generation(ino)?;
         let stream = self.volume.new_stream();
         let size = blocks << self.layout().fs_bshift;
         let block = |n: u64| at + n * u64::from(self.layout().fs_frag);

@@ -6,7 +6,6 @@
 //! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use super::dirindex::NameHash;
-use super::lost_root::LostRoot;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -19,7 +18,7 @@ use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
 use spindle_device::Device;
-use spindle_tree::{Nodes, NodesOf, Operations};
+use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
 use std::sync::Arc;
 
@@ -67,7 +66,7 @@ pub struct Ffs {
     /// The inode that has the log's space, which nobody else may change.
     pub(crate) log_ino: Option<u32>,
     /// What stands in for the root directory, if that is lost.
-    pub(crate) lost_root: Option<LostRoot>,
+    pub(crate) lost_root: Option<LostRoot<u32>>,
     log_at_open: LogAtOpen,
     objections: Vec<Objection>,
     was_clean: bool,
@@ -195,6 +194,15 @@ impl Ffs {
     #[must_use]
     pub fn superblock(&self) -> Superblock {
         self.volume.current_superblock()
+    }
+
+    /// Changes the superblock while the file system is in use; it is durable afterwards. Only the
+    /// reserve, the optimisation and the rotational delay have an effect at once.
+    ///
+    /// # Errors
+    /// Those of `change`, which then has changed nothing; [`Error::ReadOnly`]; device errors.
+    pub fn change_superblock<T>(&self, change: impl FnOnce(&mut Superblock) -> Result<T>) -> Result<T> {
+        self.volume.change_superblock(change)
     }
 
     /// Returns the reserve in percent.

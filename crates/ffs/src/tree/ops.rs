@@ -4,18 +4,19 @@
 //! decides, begins a transaction, and changes; if any of it fails, everything is as it was
 //! ([`crate::volume::tx`]).
 
+use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
-use crate::tree::dir::{Unreadable, name_of};
+use crate::tree::dir::name_of;
 use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
 use crate::volume::bmap::Run;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree};
+use spindle_tree::{Operations, Tree, Unreadable};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -68,6 +69,7 @@ impl FileSystem for Ffs {
             bavail: unsigned(
                 self.volume.free_frags_for(Privilege::User) + self.volume.pending.frags().cast_signed(),
             ),
+            reserve: unsigned(self.volume.reserve()),
             files: u64::from(self.layout().inodes()) - u64::from(ROOT_INO),
             ffree: unsigned(total.cs_nifree),
             name_max: u32::try_from(MAXNAMLEN).unwrap_or(0),
@@ -84,6 +86,15 @@ impl FileSystem for Ffs {
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.look_up(dir, name)
+    }
+
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        // NetBSD's log counts as a file with a name, and has none.
+        let is_log = self.log_ino.is_some_and(|log| Ino(log.into()) == ino);
+        if is_log && self.volume.dialect == Dialect::NetBsd {
+            return Err(Error::Stale);
+        }
+        self.reference_number(ino)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -113,7 +124,7 @@ impl FileSystem for Ffs {
                 }
                 let lbn: Lbn = self.layout().lblkno(at);
                 let block = self.volume.note(self.dir_block(dir.ino, &state.di, lbn));
-                let Some((buffer, range)) = self.past_damage(block, Unreadable::PassedOver)? else {
+                let Some((buffer, range)) = self.volume.past_damage(block, Unreadable::PassedOver)? else {
                     at = (lbn.0 + 1) << self.layout().fs_bshift;
                     continue;
                 };

@@ -7,10 +7,13 @@
 //! standard superblock, then, where asked, its replicas.
 //!
 //! The caller locks the device, and has not mounted what is on it: a mounted file system writes its
-//! own superblock over this.
+//! own superblock over this. [`Tuning::apply_mounted`] is for one that is mounted: it allows
+//! what the paper of 1984 changes in running systems.
 
+mod mounted;
 mod parameter;
 
+pub use mounted::Tuned;
 pub use parameter::{Parameter, Value, settings};
 
 use crate::format::dialect::Dialect;
@@ -19,7 +22,7 @@ use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
 use crate::format::superblock::Superblock;
 use crate::newfs::Optimization;
 use parameter::{lacks, value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spindle_device::Device;
 use spindle_vfs::{Error, Objection, Result};
 use std::fmt;
@@ -32,7 +35,7 @@ pub const MAX_CLUSTER_BYTES: u32 = 16 << 20;
 const MAX_LABEL_BYTES: usize = 31;
 
 /// A parameter that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// What.
     pub parameter: Parameter,
@@ -43,7 +46,7 @@ pub struct Change {
 }
 
 /// Changes to make; `None` leaves a parameter as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuning {
     /// Blocks in a cluster: 1 to [`MAX_CLUSTER_BYTES`].
     pub maxcontig: Option<u32>,

@@ -4,11 +4,11 @@
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
 use crate::format::superblock::Superblock;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// One thing that can be tuned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
     /// `fs_maxcontig`: blocks in a cluster; before a rotational delay, where there is one.
@@ -76,7 +76,7 @@ impl Parameter {
 }
 
 /// The value of a [`Parameter`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A number in the parameter's unit.

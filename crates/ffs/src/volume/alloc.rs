@@ -128,14 +128,16 @@ impl Volume {
     /// Returns the fragments left for a caller, after the reserve.
     pub(crate) fn free_frags_for(&self, by: Privilege) -> i64 {
         let free = self.free_frags_now();
-        let reserve = match by {
-            Privilege::Root => 0,
-            Privilege::User => {
-                let dsize = i64::try_from(self.layout.fs_dsize).unwrap_or(i64::MAX);
-                dsize / 100 * i64::from(self.minfree()) + dsize % 100 * i64::from(self.minfree()) / 100
-            }
-        };
-        free - reserve
+        match by {
+            Privilege::Root => free,
+            Privilege::User => free - self.reserve(),
+        }
+    }
+
+    /// Returns the fragments that stay free for root.
+    pub(crate) fn reserve(&self) -> i64 {
+        let dsize = i64::try_from(self.layout.fs_dsize).unwrap_or(i64::MAX);
+        dsize / 100 * i64::from(self.minfree()) + dsize % 100 * i64::from(self.minfree()) / 100
     }
 
     /// Takes `frags` fragments (a whole block if that many) near `wanted`, a fragment address whose

@@ -110,6 +110,16 @@ impl Volume {
         Ok(())
     }
 
+    /// Returns the generation of a new file with this number: the one after that of the file
+    /// before, as the BSDs count, so that none comes again.
+    pub(crate) fn next_generation(&self, ino: u32) -> Result<u32> {
+        let (_, offset) = self.layout.ino_to_fsba(ino);
+        let buffer = self.inode_buffer(ino)?;
+        let before = Dinode::decode(&buffer.read()[offset..], &self.layout).r#gen;
+        let next = if before == 0 { 0 } else { before.wrapping_add(1) };
+        Ok(if next == 0 { self.new_generation() } else { next })
+    }
+
     /// Returns a generation number: random, never 0.
     pub(crate) fn new_generation(&self) -> u32 {
         self.random.lock().random_range(1..=u32::MAX)

@@ -42,7 +42,10 @@ pub(crate) struct Volume {
     pub(crate) layout: Layout,
     pub(crate) dialect: Dialect,
     pub(crate) hashes: CheckHashes,
-    pub(crate) placement: Placement,
+    /// The settings of placement, apart from the rotational delay.
+    placement: Placement,
+    /// [`Placement::delay_frags`], which can change while the volume is in use.
+    delay_frags: AtomicU32,
     allocation: Allocation,
     pub(crate) cache: Cache,
     pub(crate) clock: Arc<dyn Clock>,
@@ -80,10 +83,12 @@ impl Volume {
     ) -> Result<Self> {
         let layout = superblock.layout.clone();
         let hashes = superblock.check_hashes();
+        let placement = Placement::of(&superblock.fs, &layout, superblock.dialect);
         Ok(Self {
             dialect: superblock.dialect,
             hashes,
-            placement: Placement::of(&superblock.fs, &layout, superblock.dialect),
+            placement,
+            delay_frags: placement.delay_frags.into(),
             allocation,
             summaries: Summaries::read(&layout, &cache, read_only)?,
             groups: Groups::new(&layout, hashes.groups),
@@ -104,6 +109,37 @@ impl Volume {
         let mut superblock = self.superblock.lock().clone();
         superblock.set_totals(&self.summaries.total());
         superblock
+    }
+
+    /// Returns the settings of placement as they are now.
+    pub(crate) fn placement(&self) -> Placement {
+        Placement { delay_frags: self.delay_frags.load(Ordering::Relaxed), ..self.placement }
+    }
+
+    /// Changes the superblock by `change`, has the allocator obey it, and makes it durable. An older
+    /// superblock in the log (NetBSD) must not come back by a replay, so the log is emptied.
+    ///
+    /// # Errors
+    /// Those of `change`, which then has changed nothing; [`Error::ReadOnly`]; device errors.
+    pub(crate) fn change_superblock<T>(
+        &self,
+        change: impl FnOnce(&mut Superblock) -> Result<T>,
+    ) -> Result<T> {
+        self.mark_in_use()?;
+        let changed = {
+            let mut superblock = self.superblock.lock();
+            superblock.set_totals(&self.summaries.total());
+            let changed = change(&mut superblock)?;
+            let fs = &superblock.fs;
+            self.minfree.store(fs.fs_minfree.clamp(0, 99).cast_unsigned(), Ordering::Relaxed);
+            let placement = Placement::of(fs, &self.layout, self.dialect);
+            self.delay_frags.store(placement.delay_frags, Ordering::Relaxed);
+            changed
+        };
+        self.commit()?;
+        self.cache.checkpoint()?;
+        self.write_superblock(false)?;
+        Ok(changed)
     }
 
     /// Returns the reserve in percent.

@@ -47,7 +47,7 @@ impl Volume {
     /// When a group cannot be read.
     pub(crate) fn redirect(&self, wanted: Frag, lbn: Lbn) -> Result<Frag> {
         let layout = &self.layout;
-        let off = self.allocation == Allocation::Nearest || self.placement.delay_frags > 0;
+        let off = self.allocation == Allocation::Nearest || self.placement().delay_frags > 0;
         if off || wanted.0 >= layout.fs_size {
             return Ok(wanted);
         }

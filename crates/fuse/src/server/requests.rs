@@ -21,6 +21,7 @@ use std::time::Duration;
 
 impl Handler for Server {
     fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
+        let _serving = self.state.serving.read();
         let node = req.node;
         match operation {
             Operation::Lookup { name } => self.lookup(req, node, name, reply),
@@ -41,7 +42,7 @@ impl Handler for Server {
             Operation::Write { handle, offset, flags, data } => {
                 self.write(req, (node, handle), offset, data, flags, reply);
             }
-            Operation::StatFs => self.statfs(reply),
+            Operation::StatFs => self.statfs(node, reply),
             Operation::Release { handle } => self.release(req, node, handle, reply),
             Operation::Fsync { handle, data_only } => self.fsync(req, node, handle, data_only, reply),
             Operation::SetXattr { name, value, flags } => self.setxattr(req, node, name, value, flags, reply),
@@ -67,6 +68,7 @@ impl Handler for Server {
     }
 
     fn forget(&self, node: NodeId, count: u64) {
+        let _serving = self.state.serving.read();
         let ino = self.ino(node);
         let released = self.state.nodes.release(ino, count);
         if released > 0 {
@@ -113,17 +115,19 @@ impl Server {
     }
 
     fn lookup(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
-        match self.fs.lookup(self.ino(parent), name) {
+        let dir = self.ino(parent);
+        // With a file handle the kernel asks for `.` in an inode of any kind, which may be unknown
+        // to it and free by now.
+        let found = if name == b"." { self.fs.reference(dir) } else { self.fs.lookup(dir, name) };
+        match found {
             Err(Error::NotFound) => match probe(req, parent, name) {
                 Some(attr) => reply.entry(Duration::ZERO, &attr, 0),
                 // An entry without an inode: the kernel caches that the name does not exist.
                 None => reply.entry(VALID, &absent(), 0),
             },
-            // The kernel looks up `.` in any inode for a file handle of an NFS client.
-            Err(Error::NotDirectory) if name == b"." => reply.error(libc::ESTALE),
             result => {
                 if let Ok(attr) = &result {
-                    self.observed.notify_named(self.ino(parent), name, attr);
+                    self.observed.notify_named(dir, name, attr);
                 }
                 self.reply_entry(result, reply);
             }
@@ -357,8 +361,8 @@ impl Server {
         }
     }
 
-    fn statfs(&self, reply: Reply) {
-        match self.fs.statfs() {
+    fn statfs(&self, node: NodeId, reply: Reply) {
+        match self.fs.statfs_at(self.ino(node)) {
             Ok(stat) => reply.statfs(&stat),
             Err(error) => reply.error(errno_of(&error)),
         }

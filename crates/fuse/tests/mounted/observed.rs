@@ -131,6 +131,7 @@ forwarded! {
     fn getattr(ino: Ino) -> Result<Attr>;
     fn setattr(ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
     fn lookup(dir: Ino, name: &[u8]) -> Result<Attr>;
+    fn reference(ino: Ino) -> Result<Attr>;
     fn forget(ino: Ino, count: u64) -> ();
     fn readdir(dir: Ino, from: u64, sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>) -> Result<()>;
     fn create(dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use spindle_clock::{Clock, SystemClock};
 use spindle_conformance::model::ModelFs;
 use spindle_fuse::{
-    Mode, MountOptions, is_held_by_ending_daemon, launch, serve, umount, wait_for_ending_daemon,
+    Mode, MountOptions, Umount, is_held_by_ending_daemon, launch, serve, umount, wait_for_ending_daemon,
 };
 use spindle_vfs::FileSystem;
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             // Locks the image as a device of an image does.
             let image = Path::new(report).with_file_name("image");
             let locked = image.exists().then(|| lock(&image).expect("no other process holds the lock"));
-            serve(&fs, Path::new(dir), "a,b model", &options, None, signals, ready)?;
+            serve(&fs, Path::new(dir), "a,b model", &options, None, (signals, ready), |_| ())?;
             while locked.is_some() && !image.with_file_name("complete").exists() {
                 SystemClock.sleep(Duration::from_millis(1));
             }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     if let [_, role, path] = &args[..]
         && role == "umount"
     {
-        return umount(Path::new(path)).map_or_else(
+        return umount(Path::new(path), Umount::Unused).map_or_else(
             |error| {
                 eprintln!("{error}");
                 ExitCode::FAILURE
@@ -80,8 +80,9 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 15] = [
+const TESTS: [(&str, fn()); 16] = [
     ("a_daemon_serves_when_its_parent_ends", a_daemon_serves_when_its_parent_ends),
+    ("daemons_keep_no_descriptors", daemons_keep_no_descriptors),
     ("failed_mounts_are_reported", failed_mounts_are_reported),
     ("signals_lose_no_data", signals_lose_no_data),
     ("systemd_is_notified", systemd_is_notified),
@@ -184,6 +185,27 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
+/// Promise: a daemon keeps none of the descriptors that a shell has open: who reads from a pipe of
+/// theirs sees its end, and a lock of theirs is released.
+fn daemons_keep_no_descriptors() {
+    let mount_dir = TestMount::new();
+    let lock_file = mount_dir.dir.path().join("lock");
+    let script = "exec 3>&1 4>&1 5>&2 6>&1 7>&1 8>&1 9>\"$0\" && flock 9 && \"$@\"";
+    let daemon = mount_dir.command("daemon", "");
+    // This returns at the end of the pipes, descriptors 3 to 8.
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(&lock_file)
+        .arg(daemon.get_program())
+        .args(daemon.get_args())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(mount_dir.is_mounted());
+    lock(&lock_file).expect("the lock was released");
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
+}
+
 /// Promise: exit status 0 means that the mount is ready, the mount table shows the given name,
 /// including commas, and `umount` returns when the daemon has ended.
 fn a_daemon_serves_when_its_parent_ends() {
@@ -196,7 +218,7 @@ fn a_daemon_serves_when_its_parent_ends() {
     assert!(line.contains(" - fuse.spindle a,b\\040model rw,user_id=0"), "{line}");
     assert!(line.contains("nosuid,nodev"), "{line}");
     fs::write(mount_dir.mount_point.join("f"), b"data").unwrap();
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
     // The daemon writes the report last.
     assert_eq!(fs::read_to_string(mount_dir.report()).unwrap(), "f=data\n");
     assert!(!mount_dir.is_mounted());
@@ -254,7 +276,7 @@ fn systemd_is_notified() {
     let mount_dir = TestMount::new();
     let mut child = mount_dir.foreground();
     assert!(mount_dir.is_mounted());
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
     assert!(child.wait().unwrap().success());
 }
 
@@ -264,7 +286,7 @@ fn a_killed_daemon_is_reported() {
     let mut child = mount_dir.foreground();
     kill(pid(&child), Signal::SIGKILL).unwrap();
     child.wait().unwrap();
-    let error = umount(&mount_dir.mount_point).unwrap_err().to_string();
+    let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("died before the image was complete"), "{error}");
     assert!(!mount_dir.is_mounted());
 }
@@ -298,9 +320,9 @@ fn ending_daemons_are_waited_for() {
 /// mount in use.
 fn only_mounts_of_ours_are_unmounted() {
     let mount_dir = TestMount::new();
-    let error = umount(&mount_dir.mount_point).unwrap_err().to_string();
+    let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("nothing is mounted"), "{error}");
-    let error = umount(Path::new("/proc")).unwrap_err().to_string();
+    let error = umount(Path::new("/proc"), Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("not of Spindle"), "{error}");
     assert!(mount_dir.daemon("").status.success());
     let mut file = OpenOptions::new()
@@ -309,12 +331,12 @@ fn only_mounts_of_ours_are_unmounted() {
         .create_new(true)
         .open(mount_dir.mount_point.join("f"))
         .unwrap();
-    let error = umount(&mount_dir.mount_point).unwrap_err().to_string();
+    let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("busy"), "{error}");
     file.write_all(b"x").unwrap();
     assert_eq!(file.read(&mut [0]).unwrap(), 0);
     drop(file);
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: the unmount of the first of two mounts of a file system reports that it is mounted
@@ -325,10 +347,10 @@ fn mounts_elsewhere_are_reported() {
     assert!(mount_dir.daemon("").status.success());
     let nothing = None::<&str>;
     mount(Some(&mount_dir.mount_point), &elsewhere.mount_point, nothing, MsFlags::MS_BIND, nothing).unwrap();
-    let error = umount(&mount_dir.mount_point).unwrap_err().to_string();
+    let error = umount(&mount_dir.mount_point, Umount::Unused).unwrap_err().to_string();
     assert!(error.contains("also mounted elsewhere"), "{error}");
     assert!(!mount_dir.is_mounted() && elsewhere.is_mounted());
-    umount(&elsewhere.mount_point).unwrap();
+    umount(&elsewhere.mount_point, Umount::Unused).unwrap();
     assert!(mount_dir.report().exists());
 }
 
@@ -339,9 +361,9 @@ fn dead_mounts_can_be_unmounted() {
     kill(pid(&child), Signal::SIGKILL).unwrap();
     child.wait().unwrap();
     assert_eq!(fs::metadata(&mount_dir.mount_point).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
-    assert!(umount(&mount_dir.mount_point).is_err());
+    assert!(umount(&mount_dir.mount_point, Umount::Unused).is_err());
     assert!(mount_dir.daemon("").status.success());
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: `flock` is shared or exclusive, can be converted, belongs to the open file, and ends
@@ -364,7 +386,7 @@ fn flock_between_processes() {
     assert_eq!(b.ask("flock ex nb"), "ok");
     assert_eq!(b.ask("fcntl wr 0 0"), "ok");
     drop(b);
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: `fcntl` locks cover byte ranges, can be split and converted by their owner, and end
@@ -387,7 +409,7 @@ fn fcntl_between_processes() {
     b.kill();
     assert_eq!(a.ask("fcntl wr 0 0"), "ok");
     drop(a);
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: a waiting process gets a lock when it is free, not before; a deadlock is an error; a
@@ -423,7 +445,7 @@ fn waiting_locks() {
     answers.sort();
     assert_eq!(answers, ["EDEADLK", "released"]);
     drop((a, b, holder, waiting));
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Promise: a shared mapping and `read` see the same bytes in different processes.
@@ -442,7 +464,7 @@ fn mappings() {
     assert_eq!(b.ask("write beginning"), "ok");
     assert_eq!(a.ask("map-read 0 9"), "beginning");
     drop((a, b));
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
 }
 
 /// Returns true if `fusermount3` is installed. If `CI` is set, it must be.
@@ -506,6 +528,6 @@ fn auto_unmount() {
     }
     let mut child = mount_dir.foreground_with("auto_unmount");
     fs::write(mount_dir.mount_point.join("f"), b"x").unwrap();
-    umount(&mount_dir.mount_point).unwrap();
+    umount(&mount_dir.mount_point, Umount::Unused).unwrap();
     assert!(child.wait().unwrap().success());
 }

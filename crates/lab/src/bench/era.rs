@@ -13,6 +13,7 @@ pub fn bsd(bsize: usize) -> Settings {
         capacity_bytes: VAX_BUFFERS,
         dirty_limit_bytes: VAX_BUFFERS,
         naming: Naming::Synchronous,
+        compaction: false,
         data: DataSettings::old(bsize, VAX_BUFFERS),
     }
 }
@@ -56,6 +57,7 @@ impl Run {
             capacity_bytes: 1 << 20,
             dirty_limit_bytes: SPARC_PAGES,
             naming: Naming::Synchronous,
+            compaction: false,
             data: DataSettings {
                 free_behind: self.free_behind,
                 write_limit_bytes: self.write_limit.then_some(240 << 10),

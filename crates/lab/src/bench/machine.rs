@@ -10,7 +10,7 @@ use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A host with one disk or several equal ones, each with a controller of its own.
+/// A host with one disk or several, each with a controller of its own.
 #[derive(Clone)]
 pub struct Machine {
     simulation: Simulation,
@@ -45,9 +45,21 @@ impl Machine {
         discipline: Discipline,
         stores: Vec<Arc<MemoryDevice>>,
     ) -> Result<Self> {
-        let library = Library::built_in()?;
-        let host = Host::new(library.host(host)?)?;
-        let disk = Disk::new(library.disk(disk)?)?;
+        let disk = Disk::new(Library::built_in()?.disk(disk)?)?;
+        let disks = stores.into_iter().map(|store| (disk.clone(), store)).collect();
+        Self::with_unlike_disks(host, discipline, disks)
+    }
+
+    /// Returns the same with disks that need not be equal.
+    ///
+    /// # Errors
+    /// As [`Self::with_disks`].
+    pub fn with_unlike_disks(
+        host: &str,
+        discipline: Discipline,
+        disks: Vec<(Disk, Arc<MemoryDevice>)>,
+    ) -> Result<Self> {
+        let host = Host::new(Library::built_in()?.host(host)?)?;
         let simulation = Simulation::new();
         let daemon = Arc::new(AtomicU64::new(0));
         let counted = daemon.clone();
@@ -59,8 +71,8 @@ impl Machine {
             cost
         };
         let clock = Arc::new(HostClock::new(&simulation, price));
-        let drive = |store| Arc::new(DriveDevice::over(&simulation, &clock, disk.clone(), discipline, store));
-        let drives: Vec<_> = stores.into_iter().map(drive).collect();
+        let drive = |(disk, store)| Arc::new(DriveDevice::over(&simulation, &clock, disk, discipline, store));
+        let drives: Vec<_> = disks.into_iter().map(drive).collect();
         let none = || crate::Error::Contradiction("a machine without disks".into());
         let drive = drives.first().ok_or_else(none)?.clone();
         Ok(Self { simulation, clock, drive, drives, daemon })

@@ -5,6 +5,7 @@ pub mod ageing;
 pub mod best;
 pub mod era;
 pub mod load;
+pub mod log_set;
 pub mod machine;
 pub mod media;
 pub mod process;

@@ -129,6 +129,7 @@ impl System {
             capacity_bytes: memory,
             dirty_limit_bytes: memory / 2,
             naming: Naming::Delayed,
+            compaction: true,
             data: DataSettings {
                 pieces_ahead: true,
                 random_clusters: true,

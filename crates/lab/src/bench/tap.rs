@@ -40,4 +40,8 @@ impl Device for Tap {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.below.discard(offset, len)
     }
+
+    fn prepare(&self, offset: u64) {
+        self.below.prepare(offset);
+    }
 }

@@ -10,6 +10,7 @@ mod ffs_table2;
 mod mfs_competing;
 mod mfs_large;
 mod mfs_load;
+mod mfs_log;
 mod mfs_scaling;
 mod mfs_workload;
 mod trace_activity;
@@ -153,6 +154,15 @@ pub const ALL: &[Experiment] = &[
         section: "section 5.4, figure 11",
         stand_in: "for traces, disks and host: as in mfs-load; each set has two more disks for its log",
         run: mfs_scaling::run,
+    },
+    Experiment {
+        id: "mfs-log",
+        title: "appends to the log by its disks, and compaction",
+        paper: MFS_1991,
+        section: "section 4.5",
+        stand_in: "for the disks of the log, which are not named: parts of a Super Eagle, and of one of its platters; for the \
+                   programs: changes of headers that are made durable one after the other, without and with pauses",
+        run: mfs_log::run,
     },
     Experiment {
         id: "beyond",

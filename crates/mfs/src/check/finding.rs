@@ -28,11 +28,13 @@ spindle_tree::findings! {
     Duplicate: Inodes, Damage, at (*ino) {
         /// The second file that claims them.
         ino: u64,
+        /// The class of data.
+        class: String,
         /// The first of them.
         block: u64,
         /// Their number.
         blocks: u64,
-    } "{blocks} DUP BLOCKS FROM {block} ON I={ino}";
+    } "{blocks} DUP BLOCKS FROM {block} OF CLASS {class} ON I={ino}";
     /// An overflow header belongs to no file.
     StrayOverflow: Inodes, Harmless {
         /// The header.
@@ -119,11 +121,13 @@ spindle_tree::findings! {
     } "CYLINDER {cylinder}: {what}";
     /// The allocation map does not agree with the files.
     Map: Groups, Harmless {
+        /// The class of data.
+        class: String,
         /// The page.
         page: u64,
         /// What does not agree.
         what: String,
-    } "ALLOCATION MAP PAGE {page}: {what}";
+    } "ALLOCATION MAP PAGE {page} OF CLASS {class}: {what}";
     /// A sector of the table of checksums is damaged.
     Sums: Groups, Damage {
         /// The sector.

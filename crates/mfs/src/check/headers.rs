@@ -8,9 +8,8 @@ use super::finding::Finding;
 use super::{Checker, File};
 use crate::format::attributes::{Chain, Piece, is_attributes};
 use crate::format::cylinder::Kind;
-use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap, is_used};
-use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO, index};
+use crate::format::layout::{DataBlock, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::overflow::{Overflow, is_overflow};
 use spindle_vfs::{Error, FileKind, Result};
 
@@ -216,15 +215,17 @@ impl Checker {
             self.extents.extend(header.extents().iter().map(|&extent| (ino, extent)));
         }
         for extent in header.extents() {
-            let held = self.claims.enter(extent.start..extent.start + extent.len);
-            if let Some(first) = held.first() {
+            let first = DataBlock(extent.start);
+            let number = first.class();
+            let held = self.claims[number].enter(first.within()..first.within() + extent.len);
+            if let Some(range) = held.first() {
                 let blocks = held.iter().map(|range| range.end - range.start).sum();
-                self.findings.push(Finding::Duplicate { ino, block: first.start, blocks });
+                let class = self.layout.class(number).name.to_string();
+                self.findings.push(Finding::Duplicate { ino, class, block: range.start, blocks });
             }
-            let part = |range: std::ops::Range<u64>| Extent {
-                lbn: extent.lbn + (range.start - extent.start),
-                start: range.start,
-                len: range.end - range.start,
+            let part = |range: std::ops::Range<u64>| {
+                let before = range.start - first.within();
+                extent.part(extent.lbn + before, extent.lbn + before + (range.end - range.start))
             };
             if !held.is_empty() {
                 self.overlaps.entry(ino).or_default().extend(held.into_iter().map(part));

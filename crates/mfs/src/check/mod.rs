@@ -55,9 +55,9 @@ pub struct Usage {
     pub attribute_headers: u64,
     /// Overflow headers of all files.
     pub overflow_headers: u64,
-    /// Data blocks that files hold.
+    /// Data blocks that files hold, of all classes.
     pub used_blocks: u64,
-    /// Data blocks that are free.
+    /// Data blocks that are free, of all classes.
     pub free_blocks: u64,
 }
 
@@ -233,7 +233,8 @@ struct Checker {
     strays: BTreeMap<u64, bool>,
     /// Files whose attributes are damaged.
     bad_attributes: BTreeSet<u64>,
-    claims: Runs,
+    /// The data blocks that files hold, by classes.
+    claims: Vec<Runs>,
     /// The extents of all files, if data has checksums.
     extents: Vec<(u64, Extent)>,
     /// Sectors of the table of checksums that are damaged.
@@ -292,7 +293,7 @@ impl Checker {
             checker.compare_cylinders();
             checker.compare_pages()?;
             checker.compare_sums()?;
-            checker.usage.used_blocks = checker.claims.held();
+            checker.usage.used_blocks = checker.claims.iter().map(Runs::held).sum();
             checker.usage.free_blocks = checker.layout.data_blocks() - checker.usage.used_blocks;
             return Ok(checker);
         }
@@ -313,7 +314,7 @@ impl Checker {
             parts: HashSet::new(),
             bad_attributes: BTreeSet::new(),
             strays: BTreeMap::new(),
-            claims: Runs::new(set.layout.data_blocks()),
+            claims: set.layout.classes.iter().map(|class| Runs::new(class.blocks())).collect(),
             extents: Vec::new(),
             damaged_sums: Vec::new(),
             overlaps: BTreeMap::new(),

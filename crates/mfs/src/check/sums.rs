@@ -3,11 +3,10 @@
 use super::Checker;
 use super::finding::Finding;
 use crate::format::extent::Extent;
-use crate::format::layout::{DataBlock, Layout, index};
-use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES, SUMS_IN_SECTOR};
+use crate::format::layout::{DataBlock, index};
+use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES};
 use spindle_vfs::{Error, Result};
 use std::io::ErrorKind;
-use std::ops::Range;
 
 /// Bytes of data that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -18,12 +17,6 @@ fn is_mismatch(error: &Error) -> bool {
         if source.kind() == ErrorKind::InvalidData)
 }
 
-/// Returns the blocks that a sector of the table describes.
-fn blocks_of(layout: &Layout, sector: u64) -> Range<u64> {
-    let first = sector * SUMS_IN_SECTOR;
-    first..(first + SUMS_IN_SECTOR).min(layout.data_blocks())
-}
-
 impl Checker {
     /// Looks for damaged sectors of the table.
     pub(super) fn compare_sums(&mut self) -> Result<()> {
@@ -32,8 +25,9 @@ impl Checker {
             let numbers = page * (SUM_PAGE_BYTES / SUM_SECTOR_BYTES) as u64..;
             for (sector, number) in bytes.chunks_exact(SUM_SECTOR_BYTES).zip(numbers) {
                 if !sums::is_whole(sector, number) {
-                    let blocks = self.claims.within(blocks_of(&self.layout, number));
-                    let blocks = blocks.map(|run| run.end - run.start).sum();
+                    let described = self.layout.summed_by(number);
+                    let runs = described.map(|(class, blocks)| self.claims[class].within(blocks));
+                    let blocks = runs.into_iter().flatten().map(|run| run.end - run.start).sum();
                     self.findings.push(Finding::Sums { sector: number, blocks });
                     self.damaged_sums.push(number);
                 }
@@ -54,10 +48,10 @@ impl Checker {
     pub(super) fn new_sums(&self, sector: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; SUM_SECTOR_BYTES];
         sums::make(&mut bytes, sector);
-        let blocks = blocks_of(&self.layout, sector);
-        for block in self.claims.within(blocks.clone()).flatten() {
-            let len = index(self.layout.data_block_bytes());
-            let data = self.read(self.layout.data_byte(DataBlock(block)), len)?;
+        let Some((number, blocks)) = self.layout.summed_by(sector) else { return Ok(bytes) };
+        let len = index(self.layout.class(number).block_bytes());
+        for block in self.claims[number].within(blocks.clone()).flatten() {
+            let data = self.read(self.layout.data_byte(DataBlock::of(number, block)), len)?;
             sums::set(&mut bytes, block - blocks.start, &[sums::sum_of(&data[..len])]);
         }
         Ok(bytes)
@@ -67,15 +61,16 @@ impl Checker {
     pub(super) fn read_data(&mut self) -> Result<()> {
         let mut extents = std::mem::take(&mut self.extents);
         extents.sort_unstable_by_key(|(_, extent)| extent.start);
-        let most = (READ_BYTES / self.layout.data_block_bytes()).max(1);
         for (ino, extent) in extents {
+            let block_bytes = self.layout.class(DataBlock(extent.start).class()).block_bytes();
+            let most = (READ_BYTES / block_bytes).max(1);
             for from in (extent.lbn..extent.end()).step_by(index(most)) {
                 let part = extent.part(from, extent.end().min(from + most));
                 if !self.is_right(&part)? {
                     // Each block alone says which of them it is.
                     for lbn in part.lbn..part.end() {
                         if !self.is_right(&part.part(lbn, lbn + 1))? {
-                            let offset = lbn * self.layout.data_block_bytes();
+                            let offset = lbn * block_bytes;
                             self.findings.push(Finding::Data { ino, offset });
                         }
                     }
@@ -87,8 +82,9 @@ impl Checker {
 
     /// Returns true if some blocks can be read and are right.
     fn is_right(&self, part: &Extent) -> Result<bool> {
-        let len = index(part.len * self.layout.data_block_bytes());
-        match self.read(self.layout.data_byte(DataBlock(part.start)), len) {
+        let first = DataBlock(part.start);
+        let len = index(part.len * self.layout.class(first.class()).block_bytes());
+        match self.read(self.layout.data_byte(first), len) {
             Ok(_) => Ok(true),
             Err(error) if is_mismatch(&error) => Ok(false),
             Err(error) => Err(error),

@@ -1,7 +1,7 @@
 //! The storage map of a file: extents of data blocks, in the order of the file (paper, section
 //! 4.2).
 
-use super::layout::DataBlock;
+use super::layout::{DataBlock, Layout};
 use spindle_vfs::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const BITS_48: u64 = (1 << 48) - 1;
 pub struct Extent {
     /// First block of the file.
     pub lbn: u64,
-    /// First block of data storage.
+    /// First block of data storage, as the number of a [`DataBlock`].
     pub start: u64,
     /// Number of blocks.
     pub len: u64,
@@ -34,11 +34,11 @@ impl Extent {
         Self { lbn: from, start: self.start + (from - self.lbn), len: to - from }
     }
 
-    /// Returns true if the extent can come after those up to block `end` of the file, and is within
-    /// `data_blocks`.
+    /// Returns true if the extent can come after those up to block `end` of a file of `class`, and
+    /// its blocks are there.
     #[must_use]
-    pub const fn follows(&self, end: u64, data_blocks: u64) -> bool {
-        self.lbn >= end && self.len > 0 && self.start + self.len <= data_blocks
+    pub fn follows(&self, end: u64, layout: &Layout, class: u8) -> bool {
+        self.lbn >= end && self.len > 0 && layout.can_have(class.into(), DataBlock(self.start), self.len)
     }
 
     /// Reads an extent. The first word has the block of the file and 16 bits of the length, the
@@ -82,14 +82,15 @@ pub struct Changed {
 }
 
 impl Extents {
-    /// Returns the extents after checking them.
+    /// Returns the extents of a file of `class` after checking them.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if they overlap, are out of order, or lead out of `data_blocks`.
-    pub fn new(extents: Vec<Extent>, data_blocks: u64, place: &str) -> Result<Self> {
+    /// [`Error::Corrupt`] if they overlap, are out of order, or lead to blocks that a file of this
+    /// class cannot have.
+    pub fn new(extents: Vec<Extent>, layout: &Layout, class: u8, place: &str) -> Result<Self> {
         let mut end = 0;
         for extent in &extents {
-            if !extent.follows(end, data_blocks) {
+            if !extent.follows(end, layout, class) {
                 return Err(Error::corrupt(format!("a wrong extent, {extent:?}"), place));
             }
             end = extent.end();

@@ -30,6 +30,8 @@ structure! {
         4 nlink: u16,
         /// 0 extents, 1 immediate data, 2 name map, 3 device number.
         6 map_kind: u8,
+        /// Class of data storage: of new blocks; of a directory, of its new files.
+        7 class: u8,
         /// Owner.
         8 uid: u32,
         /// Group.
@@ -96,6 +98,8 @@ pub struct Header {
     pub generation: u32,
     /// Size in bytes; of a directory, its names.
     pub size: u64,
+    /// Class of data storage: of new blocks; of a directory, of its new files.
+    pub class: u8,
     /// Times of the last access, modification and change, and of birth.
     pub times: [Timestamp; 4],
     /// Of a directory: the directory that names it.
@@ -120,6 +124,7 @@ impl Header {
             flags: 0,
             generation,
             size: 0,
+            class: 0,
             times: [Timestamp::default(); 4],
             parent: 0,
             contents: Contents::Immediate(Vec::new()),
@@ -195,7 +200,10 @@ impl Header {
         let Some(kind) = FileKind::from_mode(disk.mode.into()) else {
             return damaged(format!("mode is {:o}", disk.mode));
         };
-        if disk.size > layout.file_size_max() {
+        let Some(class) = layout.classes.get(usize::from(disk.class)) else {
+            return damaged(format!("its class of data is {}", disk.class));
+        };
+        if disk.size > class.file_size_max() {
             return damaged(format!("size is {}", disk.size));
         }
         let map = &bytes[MAP..MAP + MAP_BYTES];
@@ -226,7 +234,7 @@ impl Header {
                 if extents.len() != count || next.is_some() {
                     return damaged(format!("{} extents of {count}", extents.len()));
                 }
-                Contents::Extents(Extents::new(extents, layout.data_blocks(), &place)?)
+                Contents::Extents(Extents::new(extents, layout, disk.class, &place)?)
             }
             (1, _) if data => match usize::try_from(disk.map_count) {
                 Ok(count) if count <= MAP_BYTES && disk.map_count == disk.size => {
@@ -260,6 +268,7 @@ impl Header {
             flags: disk.flags,
             generation: disk.generation,
             size: disk.size,
+            class: disk.class,
             times: std::array::from_fn(time),
             parent: disk.parent,
             contents,
@@ -281,7 +290,11 @@ impl Header {
     ) -> Result<Self> {
         let mut disk = DiskHeader::decode(bytes, Endian::Little);
         let mut rest = bytes[..HEADER_BYTES].to_vec();
-        if disk.magic != HEADER_MAGIC || !is_sealed(&rest, CHECKSUM) || !matches!(disk.map_kind, 0 | 2) {
+        if disk.magic != HEADER_MAGIC
+            || !is_sealed(&rest, CHECKSUM)
+            || !matches!(disk.map_kind, 0 | 2)
+            || usize::from(disk.class) >= layout.classes.len()
+        {
             return Err(Error::corrupt("it is damaged", format!("file header {ino}")));
         }
         let mut next = (disk.overflow != 0).then_some(disk.overflow);
@@ -293,7 +306,7 @@ impl Header {
         loop {
             let whole = found.into_iter().all(|extent| {
                 let end = extents.last().map_or(0, Extent::end);
-                let right = extent.follows(end, layout.data_blocks());
+                let right = extent.follows(end, layout, disk.class);
                 extents.extend(right.then_some(extent));
                 right
             });
@@ -310,7 +323,7 @@ impl Header {
         seal(&mut rest, CHECKSUM);
         let mut header = Self::decode(&rest, ino, layout, overflow)?;
         if let Contents::Extents(_) = header.contents {
-            let extents = Extents::new(extents, layout.data_blocks(), "a part of them")?;
+            let extents = Extents::new(extents, layout, header.class, "a part of them")?;
             header.contents = Contents::Extents(extents);
         }
         Ok(header)
@@ -346,6 +359,7 @@ impl Header {
             mode: self.mode,
             nlink: self.nlink,
             map_kind,
+            class: self.class,
             uid: self.uid,
             gid: self.gid,
             flags: self.flags,

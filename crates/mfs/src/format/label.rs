@@ -7,7 +7,9 @@
 //! interrupted are not older than the epoch that was settled last. The table of the greatest epoch
 //! decides which areas are lost.
 
+use super::areas::{has_classes, is_apart, is_complete};
 use super::checksum::{is_sealed, seal};
+use super::class::{CLASSES_MAX, Class, ClassName, DiskClass, Structure, check_classes, within};
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, Result};
 
@@ -26,10 +28,8 @@ pub const AREAS_FROM: u64 = 20 << 10;
 
 /// `magic` of a label.
 pub const MAGIC: [u8; 8] = *b"SpindMFS";
-/// `version` of a set without checksums of data.
-pub const VERSION: u32 = 1;
-/// `version` of a set with them.
-pub const VERSION_SUMS: u32 = 2;
+/// `version` that this code writes and reads.
+pub const VERSION: u32 = 2;
 /// Most blocks of a cylinder.
 pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
 /// Most areas of a set.
@@ -39,14 +39,17 @@ const UNEQUAL: u32 = 1;
 /// Bit of `flags`: see [`Label::unlogged`].
 const UNLOGGED: u32 = 2;
 const TABLE: usize = 128;
-const CHECKSUM: usize = LABEL_BYTES - 4;
+/// Byte at which the table of classes begins.
+const CLASSES: usize = TABLE + AREAS_MAX * DiskArea::SIZE;
+const _: () = assert!(CLASSES + (CLASSES_MAX - 1) * DiskClass::SIZE <= CHECKSUM);
+pub(super) const CHECKSUM: usize = LABEL_BYTES - 4;
 
 structure! {
     /// The head of a label.
     pub struct DiskLabel: 128 {
         /// [`MAGIC`].
         0 magic: [u8; 8],
-        /// [`VERSION`] or [`VERSION_SUMS`].
+        /// [`VERSION`].
         8 version: u32,
         /// Number of entries in the table.
         12 areas: u32,
@@ -60,13 +63,13 @@ structure! {
         56 block_bytes: u32,
         /// Bytes of a cylinder of control storage.
         60 cylinder_bytes: u32,
-        /// Bytes of a block of data storage.
+        /// Bytes of a block of data storage: of the default class, as the two that follow.
         64 data_block_bytes: u32,
         /// Data blocks in a striped track.
         68 track_blocks: u32,
         /// Bytes of a stripe unit.
         72 stripe_bytes: u32,
-        /// 1 if data blocks have checksums (CRC-32C), else 0.
+        /// Kind of the checksums of data blocks: 0 for none, 1 for CRC-32C.
         76 sums: u32,
         /// Key of the hashes of names.
         80 hash_key: [u8; 16],
@@ -78,14 +81,20 @@ structure! {
         112 opened: u64,
         /// Bit 0: copies of data storage may differ in what was never flushed.
         120 flags: u32,
+        /// Number of classes of data, with the default one.
+        124 classes: u32,
     }
 }
 
 structure! {
     /// An area in the table of a label.
-    pub struct DiskArea: 48 {
+    pub struct DiskArea: 44 {
         /// 1 control, 2 data, 3 log.
-        0 role: u32,
+        0 role: u8,
+        /// Of data storage: the class, 0 for the default one.
+        1 class: u8,
+        /// Position among the copies of the same part.
+        2 copy: u16,
         /// The part of its role's storage.
         4 index: u32,
         /// The member that has it.
@@ -97,8 +106,6 @@ structure! {
         /// 0 if it is whole, 1 if it is lost: its contents are out of date. From 2 on: it is a new
         /// copy that is being filled, and has two megabytes less than that.
         40 state: u32,
-        /// Position among the copies of the same part.
-        44 copy: u32,
     }
 }
 
@@ -115,10 +122,10 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 3] = [Self::Control, Self::Data, Self::Log];
+    pub(super) const ALL: [Self; 3] = [Self::Control, Self::Data, Self::Log];
 
-    const fn number(self) -> u32 {
-        self as u32 + 1
+    const fn number(self) -> u8 {
+        self as u8 + 1
     }
 }
 
@@ -137,8 +144,10 @@ impl std::fmt::Display for Role {
 pub struct Area {
     /// Its role.
     pub role: Role,
+    /// The class of the data; 0, the default one, for control and log storage.
+    pub class: u8,
     /// The part of its role's storage that it has: 0 for control storage, else the position in
-    /// the stripe.
+    /// the stripe. Those of data storage are numbered through all classes.
     pub index: u32,
     /// Position among the copies of the same part.
     pub copy: u32,
@@ -165,7 +174,8 @@ impl Area {
     }
 }
 
-/// The parameters that a set was made with, in bytes and blocks.
+/// The parameters that a set was made with, in bytes and blocks; those of data storage are of its
+/// default class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Bytes of a block of control storage: a power of two from 1024 to 65536.
@@ -190,31 +200,19 @@ impl Parameters {
     /// # Errors
     /// [`Error::Unsupported`], with the parameter.
     pub fn check(&self) -> Result<()> {
-        let limits = [
-            ("block size", self.block_bytes, 1024, 65_536, self.block_bytes.is_power_of_two()),
-            (
-                "cylinder size",
-                self.cylinder_bytes,
-                self.block_bytes.saturating_mul(8),
-                self.block_bytes.saturating_mul(CYLINDER_BLOCKS_MAX),
-                self.block_bytes > 0 && self.cylinder_bytes.is_multiple_of(self.block_bytes),
-            ),
-            ("data block size", self.data_block_bytes, 512, 1 << 20, self.data_block_bytes.is_power_of_two()),
-            ("blocks of a track", self.track_blocks, 8, 8192, self.track_blocks.is_multiple_of(8)),
-            ("stripe unit", self.stripe_bytes, 512, 1 << 30, self.stripe_bytes.is_multiple_of(512)),
-        ];
-        for (name, value, least, most, whole) in limits {
-            if !(least..=most).contains(&value) || !whole {
-                let what = format!("a {name} of {value}");
-                return Err(Error::unsupported(what, format!("it is from {least} to {most}")));
-            }
-        }
-        // Each copy of a block is read, judged and mended as a whole.
-        if self.checksums && !self.stripe_bytes.is_multiple_of(self.data_block_bytes) {
-            let what = format!("checksums of blocks that lie on several devices ({})", self.stripe_bytes);
-            return Err(Error::unsupported(what, "make the stripe unit a multiple of the data block"));
-        }
-        Ok(())
+        let block = self.block_bytes;
+        within("block size", block, 1024, 65_536, block.is_power_of_two())?;
+        let (least, most) = (block.saturating_mul(8), block.saturating_mul(CYLINDER_BLOCKS_MAX));
+        let whole = self.cylinder_bytes.is_multiple_of(block);
+        within("cylinder size", self.cylinder_bytes, least, most, whole)?;
+        self.structure().check()
+    }
+
+    /// Returns the structure of the default class of data.
+    #[must_use]
+    pub const fn structure(&self) -> Structure {
+        let Self { data_block_bytes: block_bytes, track_blocks, stripe_bytes, .. } = *self;
+        Structure { block_bytes, track_blocks, stripe_bytes }
     }
 }
 
@@ -240,6 +238,8 @@ pub struct Label {
     pub unlogged: bool,
     /// The parameters of the set.
     pub parameters: Parameters,
+    /// The classes of data besides the default one.
+    pub classes: Vec<Class>,
     /// All areas of the set.
     pub areas: Vec<Area>,
 }
@@ -258,8 +258,16 @@ impl Label {
         if !is_sealed(&bytes[..LABEL_BYTES], CHECKSUM) {
             return damaged("the label's checksum is wrong".into());
         }
-        if disk.version != if disk.sums == 0 { VERSION } else { VERSION_SUMS } || disk.sums > 1 {
+        if disk.version != VERSION {
             let what = format!("a set of version {}", disk.version);
+            let remedy = match disk.version {
+                1 => "copy it with the version of Spindle that made it, and make it again",
+                _ => "use a newer version of Spindle",
+            };
+            return Err(Error::unsupported(what, remedy));
+        }
+        if disk.sums > 1 {
+            let what = format!("checksums of data of kind {}", disk.sums);
             return Err(Error::unsupported(what, "use a newer version of Spindle"));
         }
         let count = disk.areas as usize;
@@ -274,17 +282,29 @@ impl Label {
             };
             areas.push(Area {
                 role,
+                class: area.class,
                 index: area.index,
                 member_id: area.member_id,
                 offset: area.offset,
                 len: area.len,
                 lost: area.state != 0,
                 filling: area.state.checked_sub(2),
-                copy: area.copy,
+                copy: area.copy.into(),
             });
         }
+        let count = disk.classes as usize;
+        if !(1..=CLASSES_MAX).contains(&count) {
+            return damaged(format!("{count} classes of data"));
+        }
+        let impossible = |error: Error| Error::corrupt(error.to_string(), place);
+        let table = bytes[CLASSES..].chunks_exact(DiskClass::SIZE).take(count - 1);
+        let classes = table.map(Class::decode).collect::<Result<Vec<_>>>().map_err(impossible)?;
+        check_classes(&classes).map_err(impossible)?;
         if !is_complete(&areas) {
             return damaged("its table has gaps, or copies of different lengths".into());
+        }
+        if !has_classes(&areas, count) {
+            return damaged("areas in its table do not agree with the classes of data".into());
         }
         if !is_apart(&areas, disk.member_id, disk.member_bytes) {
             return damaged("areas in its table overlap each other or a label".into());
@@ -298,7 +318,7 @@ impl Label {
             checksums: disk.sums == 1,
             hash_key: disk.hash_key,
         };
-        parameters.check().map_err(|error| Error::corrupt(error.to_string(), place))?;
+        parameters.check().map_err(impossible)?;
         Ok(Some(Self {
             set_id: disk.set_id,
             member_id: disk.member_id,
@@ -309,6 +329,7 @@ impl Label {
             unequal: disk.flags & UNEQUAL != 0,
             unlogged: disk.flags & UNLOGGED != 0,
             parameters,
+            classes,
             areas,
         }))
     }
@@ -328,7 +349,7 @@ impl Label {
         } = self.parameters;
         let disk = DiskLabel {
             magic: MAGIC,
-            version: if checksums { VERSION_SUMS } else { VERSION },
+            version: VERSION,
             areas: u32::try_from(self.areas.len()).unwrap_or(0),
             set_id: self.set_id,
             member_id: self.member_id,
@@ -347,19 +368,24 @@ impl Label {
                 .map(|(is_set, bit)| if is_set { bit } else { 0 })
                 .into_iter()
                 .sum(),
+            classes: u32::try_from(self.classes.len() + 1).unwrap_or(0),
         };
         disk.encode(&mut bytes, Endian::Little);
         for (n, area) in self.areas.iter().enumerate() {
             let disk = DiskArea {
                 role: area.role.number(),
+                class: area.class,
                 index: area.index,
                 member_id: area.member_id,
                 offset: area.offset,
                 len: area.len,
                 state: area.state(),
-                copy: area.copy,
+                copy: u16::try_from(area.copy).unwrap_or(u16::MAX),
             };
             disk.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
+        }
+        for (class, out) in self.classes.iter().zip(bytes[CLASSES..].chunks_exact_mut(DiskClass::SIZE)) {
+            class.encode(out);
         }
         seal(&mut bytes, CHECKSUM);
         bytes
@@ -378,6 +404,20 @@ impl Label {
     #[must_use]
     pub fn part_bytes(&self, role: Role) -> Vec<u64> {
         self.parts(role).into_iter().map(|copies| copies[0].len).collect()
+    }
+
+    /// Returns the bytes of each part of a class of data.
+    #[must_use]
+    pub fn class_bytes(&self, class: usize) -> Vec<u64> {
+        let parts = self.parts(Role::Data).into_iter().map(|copies| copies[0]);
+        parts.filter(|area| usize::from(area.class) == class).map(|area| area.len).collect()
+    }
+
+    /// Returns all classes of data; the first one is the default one.
+    #[must_use]
+    pub fn all_classes(&self) -> Vec<Class> {
+        let first = Class { name: ClassName::default_class(), structure: self.parameters.structure() };
+        std::iter::once(first).chain(self.classes.iter().cloned()).collect()
     }
 
     /// Returns true if the other label of the same set is not newer than this one.
@@ -438,95 +478,5 @@ impl Label {
             }
         }
         members
-    }
-}
-
-/// Returns true if no area overlaps another one of its member, the labels, or the list of members.
-fn is_apart(areas: &[Area], own: [u8; 16], own_bytes: u64) -> bool {
-    let mut ends: Vec<_> =
-        areas.iter().map(|a| (a.member_id, a.offset, a.offset.checked_add(a.len))).collect();
-    ends.sort_unstable();
-    let is_inside = |&(member, offset, end): &([u8; 16], u64, Option<u64>)| {
-        offset >= AREAS_FROM && end.is_some_and(|end| member != own || end <= last_label_at(own_bytes))
-    };
-    let follows =
-        |pair: &[([u8; 16], u64, Option<u64>)]| pair[0].0 != pair[1].0 || pair[0].2 <= Some(pair[1].1);
-    ends.iter().all(is_inside) && ends.windows(2).all(follows)
-}
-
-/// Returns true if the parts of each role, and the copies of each part, are numbered from 0, and
-/// the copies of a part are equally long.
-fn is_complete(areas: &[Area]) -> bool {
-    Role::ALL.iter().all(|role| {
-        let mut places: Vec<_> =
-            areas.iter().filter(|a| a.role == *role).map(|a| (a.index, a.copy, a.len)).collect();
-        places.sort_unstable();
-        let follows = |pair: &[(u32, u32, u64)]| {
-            let ((index, copy, len), next) = (pair[0], pair[1]);
-            next == (index, copy.saturating_add(1), len) || (next.0, next.1) == (index.saturating_add(1), 0)
-        };
-        places.first().is_some_and(|first| (first.0, first.1) == (0, 0)) && places.windows(2).all(follows)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Promise: a label whose areas lie on each other, on a label or outside its member is refused.
-    #[test]
-    fn areas_that_overlap_are_refused() {
-        let member_bytes = 4 << 20;
-        let area = |role, offset, len| Area {
-            role,
-            index: 0,
-            copy: 0,
-            member_id: [1; 16],
-            offset,
-            len,
-            lost: false,
-            filling: None,
-        };
-        let parameters = Parameters {
-            block_bytes: 1024,
-            cylinder_bytes: 16 << 10,
-            data_block_bytes: 4096,
-            track_blocks: 8,
-            stripe_bytes: 4096,
-            checksums: true,
-            hash_key: [3; 16],
-        };
-        let decode = |control: u64, log_bytes: u64| {
-            let areas = vec![
-                area(Role::Control, control, 1 << 20),
-                area(Role::Data, 2 << 20, 1 << 20),
-                area(Role::Log, 3 << 20, log_bytes),
-            ];
-            let (set_id, member_id) = ([9; 16], [1; 16]);
-            let (epoch, settled, opened) = (1, 1, 0);
-            let (unequal, unlogged) = (false, false);
-            let label = Label {
-                set_id,
-                member_id,
-                member_bytes,
-                epoch,
-                settled,
-                opened,
-                unequal,
-                unlogged,
-                parameters,
-                areas,
-            };
-            Label::decode(&label.encode(), "label").map(|found| assert_eq!(found, Some(label)))
-        };
-        let end = (1 << 20) - LABEL_BYTES as u64;
-        decode(AREAS_FROM, end).unwrap();
-        decode(1 << 20, end).unwrap();
-        for (control, log_bytes) in
-            [(0, end), (AREAS_FROM - 1, end), ((1 << 20) + 1, end), (1 << 20, end + 1)]
-        {
-            assert!(decode(control, log_bytes).is_err(), "{control} {log_bytes}");
-        }
-        assert!(decode(u64::MAX, end).is_err());
     }
 }

@@ -1,7 +1,9 @@
 //! Structures on disk, all little-endian, and where they are.
 
+pub(crate) mod areas;
 pub mod attributes;
 pub(crate) mod checksum;
+pub mod class;
 pub mod cylinder;
 pub mod extent;
 pub mod header;

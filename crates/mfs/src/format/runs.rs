@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) struct Runs {
     /// End of each run by its beginning.
     ends: BTreeMap<u64, u64>,
-    /// All data blocks there are.
+    /// The number of the first block that does not exist.
     blocks: u64,
     /// No block before it is free.
     cursor: u64,

@@ -1,11 +1,11 @@
 //! Sectors of the table of checksums: a CRC-32C for each block of data storage.
 //!
-//! The table lies behind the cylinders of control storage. What a free block has there means
+//! The classes of data follow each other; each begins with a sector of its own. The table lies behind the cylinders of control storage. What a free block has there means
 //! nothing. Each sector has a checksum of its own, so that a damaged one is not taken for damage of
 //! all the blocks that it describes.
 
 use super::checksum::{is_sealed, seal};
-use super::layout::index;
+use super::layout::{DataBlock, index};
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::Result;
 
@@ -15,8 +15,6 @@ pub const SUM_SECTOR_BYTES: usize = 512;
 pub const SUMS_IN_SECTOR: u64 = 124;
 /// Bytes of a page, in which the table is read: whole sectors of any device.
 pub const SUM_PAGE_BYTES: usize = 4096;
-/// Data blocks that a page describes.
-pub const SUMS_IN_PAGE: u64 = SUMS_IN_SECTOR * (SUM_PAGE_BYTES / SUM_SECTOR_BYTES) as u64;
 const MAGIC: u32 = u32::from_le_bytes(*b"MSum");
 const CHECKSUM: usize = 4;
 const SUMS: usize = 16;
@@ -39,7 +37,7 @@ pub(crate) trait Source: Send + Sync {
     fn page(&self, at: u64) -> Result<Vec<u8>>;
 
     /// Returns true if what the device has of a block may not be what it should have yet.
-    fn is_on_its_way(&self, block: u64) -> bool;
+    fn is_on_its_way(&self, block: DataBlock) -> bool;
 }
 
 /// Returns the checksum of a block.

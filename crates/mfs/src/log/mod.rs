@@ -11,6 +11,9 @@
 mod record;
 mod replay;
 mod ring;
+mod units;
 
 pub(crate) use replay::{replay_to_copy, replay_to_set};
-pub(crate) use ring::{LEAST_BYTES, LogLoss, Ring, State};
+pub(crate) use ring::{LogLoss, Ring, State};
+pub use units::LogUnits;
+pub(crate) use units::{LEAST_BYTES, circle};

@@ -2,8 +2,12 @@
 //!
 //! Positions count the bytes that were ever written; the place of a position in the circle is its
 //! remainder by the length.
+//!
+//! The heads of all parts stand where the circle goes on: after each record, each part is prepared
+//! for the next unit that it has (paper, section 4.5).
 
 use super::record::{self, HEAD_BYTES};
+use super::units::{LogUnits, SLOT_BYTES, circle};
 use crate::format::checksum::{is_sealed, seal};
 use spindle_cache::{Changes, Log};
 use spindle_clock::{Mutex, MutexGuard, Timestamp};
@@ -11,12 +15,6 @@ use spindle_device::{Device, Error, Result};
 use spindle_ondisk::{Endian, structure};
 use std::sync::Arc;
 
-/// Bytes of a slot of the header.
-const SLOT_BYTES: u64 = 4096;
-/// Byte at which the circle begins.
-const START: u64 = 2 * SLOT_BYTES;
-/// Least bytes of log storage.
-pub(crate) const LEAST_BYTES: u64 = START + (1 << 20);
 /// Most bytes of a record. Recovery holds one in memory.
 const RECORD_MAX: u64 = 64 << 20;
 const MAGIC: u32 = u32::from_le_bytes(*b"MLog");
@@ -39,6 +37,10 @@ structure! {
         40 sequence: u64,
         /// Bit 0: the set is in use. Bit 1: it is damaged.
         48 state: u32,
+        /// See [`LogUnits`].
+        52 unit_bytes: u32,
+        /// See [`LogUnits`].
+        56 record_bytes: u32,
     }
 }
 
@@ -77,14 +79,19 @@ pub(crate) trait LogLoss: Send + Sync {
 
 /// Log storage.
 pub(crate) struct Ring {
-    device: Arc<dyn Device>,
+    /// The first part, which begins with the headers.
+    first: Arc<dyn Device>,
+    circle: Arc<dyn Device>,
+    units: LogUnits,
     /// Control and data storage, which must be durable before a record.
     space: Arc<dyn Device>,
     set_id: [u8; 16],
     /// Where the loss of log storage is recorded; if nowhere, its failure is an error.
     losses: Option<Arc<dyn LogLoss>>,
-    /// Bytes of the circle.
+    /// Bytes of the circle: whole places of a record.
     len: u64,
+    /// A record begins at a multiple of so many bytes.
+    step: u64,
     ends: Mutex<Ends>,
 }
 
@@ -96,8 +103,8 @@ struct Ends {
     head: u64,
     /// The number of the next record.
     sequence: u64,
-    /// Bytes of the last record that was found.
-    last: u64,
+    /// Position and bytes of the last record that was found.
+    last: Option<(u64, u64)>,
     /// Position and number of the oldest record that has not been checkpointed.
     tail: (u64, u64),
     /// Position of the oldest record that the header on the device leads to.
@@ -107,24 +114,41 @@ struct Ends {
 }
 
 impl Ring {
-    /// Writes an empty log, whose first record will have the number `sequence`: no record of the
-    /// set that may still be in log storage has it or a greater one.
-    pub(crate) fn make(device: &dyn Device, set_id: [u8; 16], sequence: u64, state: State) -> Result<()> {
-        let (version, state) = (1, state.bits());
-        let header = DiskLogHeader { magic: MAGIC, checksum: 0, set_id, version, tail: 0, sequence, state };
-        let mut bytes = vec![0; slot_bytes(device)];
+    /// Writes an empty log to storage whose first part is `first`. Its first record will have the
+    /// number `sequence`: no record of the set that may still be in log storage has it or a greater
+    /// one.
+    pub(crate) fn make(
+        first: &dyn Device,
+        set_id: [u8; 16],
+        sequence: u64,
+        state: State,
+        units: LogUnits,
+    ) -> Result<()> {
+        let header = DiskLogHeader {
+            magic: MAGIC,
+            checksum: 0,
+            set_id,
+            version: 1,
+            tail: 0,
+            sequence,
+            state: state.bits(),
+            unit_bytes: units.unit_bytes,
+            record_bytes: units.record_bytes,
+        };
+        let mut bytes = vec![0; slot_bytes(first)];
         header.encode(&mut bytes, Endian::Little);
         seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
-        device.write_at(0, &bytes)?;
+        first.write_at(0, &bytes)?;
         bytes.fill(0);
-        device.write_at(SLOT_BYTES, &bytes)?;
-        device.flush()
+        first.write_at(SLOT_BYTES, &bytes)?;
+        first.flush()
     }
 
     /// Writes an empty log in place of another. Records that may be left have smaller numbers than
     /// those that it will have: fewer than 2^24 are written in a second.
-    pub(crate) fn renew(device: &dyn Device, set_id: [u8; 16], now: Timestamp, state: State) -> Result<()> {
-        Self::make(device, set_id, u64::try_from(now.secs).unwrap_or(0).max(1) << 24, state)
+    pub(crate) fn renew(first: &dyn Device, set_id: [u8; 16], now: Timestamp, state: State) -> Result<()> {
+        let sequence = u64::try_from(now.secs).unwrap_or(0).max(1) << 24;
+        Self::make(first, set_id, sequence, state, LogUnits::default())
     }
 
     /// Returns the log with the place where its loss is recorded.
@@ -142,24 +166,22 @@ impl Ring {
         Self { losses: None, ..self }
     }
 
-    /// Opens the log; returns it with its state.
+    /// Opens the log with these parts; returns it with its state.
     ///
     /// # Errors
-    /// Device errors; [`spindle_vfs::Error::Corrupt`] if neither slot has a header.
+    /// Device errors; [`spindle_vfs::Error::Corrupt`] if neither slot has a header, or the header
+    /// does not fit log storage.
     pub(crate) fn open(
-        device: Arc<dyn Device>,
+        parts: &[Arc<dyn Device>],
         space: Arc<dyn Device>,
         set_id: [u8; 16],
     ) -> spindle_vfs::Result<(Self, State)> {
-        let size = device.info().size_bytes;
-        if size < LEAST_BYTES {
-            let what = format!("log storage of {size} bytes");
-            return Err(spindle_vfs::Error::corrupt(what, "log"));
-        }
+        let corrupt = |what: String| Err(spindle_vfs::Error::corrupt(what, "log"));
+        let Some(first) = parts.first().cloned() else { return corrupt("there is no log storage".into()) };
         let mut best: Option<DiskLogHeader> = None;
         for slot in 0..2 {
-            let mut bytes = vec![0; slot_bytes(&*device)];
-            device.read_at(slot * SLOT_BYTES, &mut bytes)?;
+            let mut bytes = vec![0; slot_bytes(&*first)];
+            first.read_at(slot * SLOT_BYTES, &mut bytes)?;
             let header = DiskLogHeader::decode(&bytes, Endian::Little);
             let ours = header.magic == MAGIC && header.set_id == set_id;
             if ours
@@ -169,26 +191,27 @@ impl Ring {
                 best = Some(header);
             }
         }
-        let Some(header) = best else {
-            return Err(spindle_vfs::Error::corrupt("neither of its headers is whole", "log"));
-        };
-        let sector = u64::from(device.info().sector_bytes);
-        let len = (size - START) / sector * sector;
-        if header.tail >= len || !header.tail.is_multiple_of(sector) {
-            return Err(spindle_vfs::Error::corrupt(format!("its tail is at {}", header.tail), "log"));
+        let Some(header) = best else { return corrupt("neither of its headers is whole".into()) };
+        let units = LogUnits { unit_bytes: header.unit_bytes, record_bytes: header.record_bytes };
+        let circle = circle(parts, units)?;
+        let step = units.step(circle.info().sector_bytes);
+        let len = circle.info().size_bytes / step * step;
+        if header.tail >= len || !header.tail.is_multiple_of(step) {
+            return corrupt(format!("its tail is at {}", header.tail));
         }
         let state = State { in_use: header.state & 1 != 0, damaged: header.state & 2 != 0 };
         let ends = Ends {
             version: header.version,
             state,
             head: header.tail,
-            last: 0,
+            last: None,
             sequence: header.sequence,
             tail: (header.tail, header.sequence),
             header_tail: header.tail,
             is_lost: false,
         };
-        Ok((Self { device, space, set_id, losses: None, len, ends: Mutex::new(ends) }, state))
+        let ends = Mutex::new(ends);
+        Ok((Self { first, circle, units, space, set_id, losses: None, len, step, ends }, state))
     }
 
     /// Passes the records to `look`, oldest first, with their numbers. New records will come after
@@ -203,11 +226,11 @@ impl Ring {
         let mut ends = self.ends.lock();
         let (tail, mut sequence) = ends.tail;
         let mut at = tail;
-        ends.last = 0;
+        ends.last = None;
         while let Some((changes, bytes)) = self.read(at, sequence, at - tail)? {
             look(sequence, changes)?;
-            (at, sequence) = (at + bytes, sequence + 1);
-            ends.last = bytes;
+            ends.last = Some((at, bytes));
+            (at, sequence) = (at + self.taken(bytes), sequence + 1);
         }
         (ends.head, ends.sequence) = (at, sequence);
         Ok(())
@@ -220,15 +243,11 @@ impl Ring {
     /// # Errors
     /// Device errors.
     pub(crate) fn complete_copies(&self) -> Result<()> {
-        let Ends { head, last, .. } = *self.ends.lock();
-        if last == 0 {
-            return Ok(());
-        }
-        let at = head - last;
-        let mut record = vec![0; usize::try_from(last).unwrap_or(0)];
-        self.transfer(at, last, |device, from, range| device.read_at(from, &mut record[range]))?;
-        self.transfer(at, last, |device, to, range| device.write_at(to, &record[range]))?;
-        self.device.flush()
+        let Some((at, bytes)) = self.ends.lock().last else { return Ok(()) };
+        let mut record = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.transfer(at, bytes, |device, from, range| device.read_at(from, &mut record[range]))?;
+        self.transfer(at, bytes, |device, to, range| device.write_at(to, &record[range]))?;
+        self.circle.flush()
     }
 
     /// Reads record `sequence` at a position, after `used` bytes of records; none if it is not
@@ -242,7 +261,7 @@ impl Ring {
         self.transfer(at, head.len() as u64, |device, from, range| device.read_at(from, &mut head[range]))?;
         let expected = record::bytes_expected(&head[..HEAD_BYTES], self.set_id, sequence);
         let Some(bytes) = expected.filter(|bytes| {
-            bytes.is_multiple_of(sector) && *bytes <= RECORD_MAX && used + *bytes <= self.len
+            bytes.is_multiple_of(sector) && *bytes <= RECORD_MAX && used + self.taken(*bytes) <= self.len
         }) else {
             return Ok(None);
         };
@@ -262,12 +281,27 @@ impl Ring {
         let place = at % self.len;
         let first = len.min(self.len - place);
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        work(&*self.device, START + place, 0..size(first))?;
-        if first < len { work(&*self.device, START, size(first)..size(len)) } else { Ok(()) }
+        work(&*self.circle, place, 0..size(first))?;
+        if first < len { work(&*self.circle, 0, size(first)..size(len)) } else { Ok(()) }
     }
 
     fn sector(&self) -> usize {
-        self.device.info().sector_bytes as usize
+        self.circle.info().sector_bytes as usize
+    }
+
+    /// Returns the bytes of the circle that a record of so many bytes takes.
+    const fn taken(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.step)
+    }
+
+    /// Returns true if a record of so many bytes fits beside those that are needed.
+    const fn fits(&self, ends: &Ends, bytes: u64) -> bool {
+        ends.head - ends.tail.0 + self.taken(bytes) <= self.len
+    }
+
+    /// Moves the heads to where the circle goes on.
+    fn prepare(&self, ends: &Ends) {
+        self.circle.prepare(ends.head % self.len);
     }
 
     /// Writes the header with this state; records before the tail are not needed any more.
@@ -330,16 +364,31 @@ impl Ring {
         (ends.head - ends.tail.0, self.len)
     }
 
+    /// Writes a record of changes, or nothing if the log is lost.
+    fn write_record(&self, ends: &mut Ends, changes: &Changes) -> Result<()> {
+        if ends.is_lost {
+            return Ok(());
+        }
+        let bytes = record::encode(changes, self.set_id, ends.sequence, self.sector());
+        let len = bytes.len() as u64;
+        if !self.fits(ends, len) || len > RECORD_MAX {
+            let full = std::io::Error::other("an epoch is larger than the log");
+            return Err(Error::io("log", format!("writing {len} bytes"), full));
+        }
+        self.append(ends, &bytes).or_else(|error| self.lose(ends, error))
+    }
+
     /// Writes a record.
     fn append(&self, ends: &mut Ends, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
-        if ends.head - ends.header_tail + len > self.len {
+        if ends.head - ends.header_tail + self.taken(len) > self.len {
             self.write_header(ends)?;
         }
         self.transfer(ends.head, len, |device, at, range| device.write_at(at, &bytes[range]))?;
-        self.device.flush()?;
-        ends.head += len;
+        self.circle.flush()?;
+        ends.head += self.taken(len);
         ends.sequence += 1;
+        self.prepare(ends);
         Ok(())
     }
 
@@ -353,13 +402,16 @@ impl Ring {
             tail: ends.tail.0 % self.len,
             sequence: ends.tail.1,
             state: ends.state.bits(),
+            unit_bytes: self.units.unit_bytes,
+            record_bytes: self.units.record_bytes,
         };
-        let mut bytes = vec![0; slot_bytes(&*self.device)];
+        let mut bytes = vec![0; slot_bytes(&*self.first)];
         header.encode(&mut bytes, Endian::Little);
         seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
-        self.device.write_at(ends.version % 2 * SLOT_BYTES, &bytes)?;
-        self.device.flush()?;
+        self.first.write_at(ends.version % 2 * SLOT_BYTES, &bytes)?;
+        self.first.flush()?;
         ends.header_tail = ends.tail.0;
+        self.prepare(ends);
         Ok(())
     }
 }
@@ -381,23 +433,13 @@ impl Log for Ring {
 
     fn has_room(&self, changes: &Changes) -> bool {
         let ends = self.ends();
-        ends.is_lost || ends.head - ends.tail.0 + record::bytes_of(changes, self.sector()) as u64 <= self.len
+        ends.is_lost || self.fits(&ends, record::bytes_of(changes, self.sector()) as u64)
     }
 
     fn commit(&self, changes: &Changes) -> Result<()> {
         // A record must not point to what is not there.
         self.space.flush()?;
-        let mut ends = self.ends();
-        if ends.is_lost {
-            return Ok(());
-        }
-        let bytes = record::encode(changes, self.set_id, ends.sequence, self.sector());
-        let len = bytes.len() as u64;
-        if ends.head - ends.tail.0 + len > self.len || len > RECORD_MAX {
-            let full = std::io::Error::other("an epoch is larger than the log");
-            return Err(Error::io("log", format!("writing {len} bytes"), full));
-        }
-        self.append(&mut ends, &bytes).or_else(|error| self.lose(&mut ends, error))
+        self.write_record(&mut self.ends(), changes)
     }
 
     fn is_lost(&self) -> bool {
@@ -409,6 +451,19 @@ impl Log for Ring {
         ends.head - ends.tail.0 > self.len / 2
     }
 
+    fn compact_bytes(&self) -> usize {
+        // Beside half of the log, which is to be given up, and what is committed next.
+        usize::try_from(self.len / 4).unwrap_or(usize::MAX).min(self.limit_bytes())
+    }
+
+    fn compact(&self, changes: &Changes) -> Result<()> {
+        let mut ends = self.ends();
+        let tail = (ends.head, ends.sequence);
+        self.write_record(&mut ends, changes)?;
+        ends.tail = tail;
+        Ok(())
+    }
+
     fn checkpointed(&self) {
         self.empty();
     }
@@ -416,53 +471,75 @@ impl Log for Ring {
 
 #[cfg(test)]
 mod tests {
+    use super::super::units::LEAST_BYTES;
     use super::*;
     use spindle_cache::Change;
     use spindle_device::{MemoryDevice, Mirror};
 
-    /// Promise: however often the circle goes round, opening it again finds every record since the
-    /// last that was checkpointed, in order, to the last one; and a damaged record ends it.
+    /// Promise: however often the circle goes round, and however it lies on its parts, opening it
+    /// again finds every record since the last checkpoint or compaction, in order, to the last one;
+    /// and a damaged record ends it.
     #[test]
     fn records_survive_the_circle() {
         use rand::{Rng, SeedableRng};
-        let mut rng = rand::rngs::StdRng::seed_from_u64(11);
-        let medium = Arc::new(MemoryDevice::new(LEAST_BYTES));
-        let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
-        let set_id = [7; 16];
-        Ring::make(&*medium, set_id, 1, State::default()).unwrap();
-        let (ring, state) = Ring::open(medium.clone(), space.clone(), set_id).unwrap();
-        assert_eq!(state, State::default());
-        let mut needed = 1;
-        for sequence in 1..400_u64 {
-            let mut changes = Changes::default();
-            changes.revoked.extend((0..rng.random_range(0..5)).map(|n| n * 512..n * 512 + 512));
-            let fill = u8::try_from(sequence % 251).unwrap();
-            changes
-                .changed
-                .push(Change { at: sequence * 512, bytes: vec![fill; 512 * rng.random_range(1..40)] });
-            if !ring.has_room(&changes) || rng.random_range(0..30) == 0 {
-                ring.checkpointed();
-                needed = sequence;
-            }
-            ring.commit(&changes).unwrap();
-            let found = |medium: MemoryDevice| {
-                let (again, _) = Ring::open(Arc::new(medium), space.clone(), set_id).unwrap();
-                let mut found = Vec::new();
-                let look = |number, changes: Changes| {
-                    assert_eq!(changes.changed[0].at, number * 512);
-                    found.push(number);
-                    Ok::<_, Error>(())
+        let tracks = LogUnits { unit_bytes: 32 << 10, record_bytes: 0 };
+        let in_turns = LogUnits { unit_bytes: 8192, record_bytes: 8192 };
+        for (parts, units) in [
+            (1, LogUnits::STRIPED),
+            (2, LogUnits::STRIPED),
+            (2, in_turns),
+            (3, tracks),
+            (3, LogUnits::default()),
+        ] {
+            let mut rng = rand::rngs::StdRng::seed_from_u64(11);
+            let media: Vec<_> = (0..parts)
+                .map(|n| Arc::new(MemoryDevice::new(LEAST_BYTES / parts + n * 77_824 + 65_536)))
+                .collect();
+            let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
+            let set_id = [7; 16];
+            Ring::make(&*media[0], set_id, 1, State::default(), units).unwrap();
+            let devices: Vec<_> = media.iter().map(|part| part.clone() as Arc<dyn Device>).collect();
+            let (ring, state) = Ring::open(&devices, space.clone(), set_id).unwrap();
+            assert_eq!(state, State::default());
+            let mut needed = 1;
+            for sequence in 1..600_u64 {
+                let mut changes = Changes::default();
+                changes.revoked.extend((0..rng.random_range(0..5)).map(|n| n * 512..n * 512 + 512));
+                let fill = u8::try_from(sequence % 251).unwrap();
+                let bytes = vec![fill; 512 * rng.random_range(1..40)];
+                changes.changed.push(Change { at: sequence * 512, bytes });
+                if !ring.has_room(&changes) || rng.random_range(0..30) == 0 {
+                    ring.checkpointed();
+                    needed = sequence;
+                }
+                if rng.random_range(0..20) == 0 {
+                    ring.compact(&changes).unwrap();
+                    needed = sequence;
+                } else {
+                    ring.commit(&changes).unwrap();
+                }
+                let found = |ring: &Ring| {
+                    let mut found = Vec::new();
+                    let look = |number, changes: Changes| {
+                        assert_eq!(changes.changed[0].at, number * 512);
+                        found.push(number);
+                        Ok::<_, Error>(())
+                    };
+                    ring.each_record(look).unwrap();
+                    found
                 };
-                again.each_record(look).unwrap();
-                found
-            };
-            let all = found(medium.branch());
-            assert_eq!(all.last(), Some(&sequence));
-            assert!(all[0] <= needed && all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-            let torn = medium.branch();
-            let last = START + (ring.ends.lock().head - 512) % ring.len;
-            torn.write_at(last, &[0xee; 512]).unwrap();
-            assert_eq!(found(torn).len(), all.len() - 1);
+                let branches: Vec<_> =
+                    media.iter().map(|part| Arc::new(part.branch()) as Arc<dyn Device>).collect();
+                let open = || Ring::open(&branches, space.clone(), set_id).unwrap().0;
+                let again = open();
+                let all = found(&again);
+                assert_eq!(all.last(), Some(&sequence));
+                assert!(all[0] <= needed && all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+                let (at, bytes) = again.ends.lock().last.unwrap();
+                let tear = |device: &dyn Device, at, _| device.write_at(at, &[0xee; 512]);
+                again.transfer(at + bytes - 512, 512, tear).unwrap();
+                assert_eq!(found(&open()).len(), all.len() - 1);
+            }
         }
     }
 
@@ -479,7 +556,7 @@ mod tests {
         }
         let set_id = [7; 16];
         let space: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
-        let open = |device: Arc<dyn Device>| Ring::open(device, space.clone(), set_id).unwrap().0;
+        let open = |device: Arc<dyn Device>| Ring::open(&[device], space.clone(), set_id).unwrap().0;
         let count = |ring: &Ring| {
             let mut count = 0;
             let look = |_, _| {
@@ -490,12 +567,12 @@ mod tests {
             count
         };
         for newer in [0, 1] {
-            let copies = [0, 1].map(|_| Arc::new(MemoryDevice::new(LEAST_BYTES)));
+            let copies = [0, 1].map(|_| Arc::new(MemoryDevice::new(2 * LEAST_BYTES)));
             let all = copies.each_ref().map(|copy| copy.clone() as Arc<dyn Device>).to_vec();
             let mirror = Mirror::new(all, &[false; 2], Arc::new(NeverLost), "log".into()).unwrap();
             mirror.set_unequal(true);
             let mirror = Arc::new(mirror);
-            Ring::make(&*mirror, set_id, 1, State::default()).unwrap();
+            Ring::make(&*mirror, set_id, 1, State::default(), LogUnits::default()).unwrap();
             let commit = |ring: &Ring| {
                 let changes = vec![Change { at: 512, bytes: vec![1; 5120] }];
                 ring.commit(&Changes { changed: changes, ..Changes::default() }).unwrap();

@@ -129,7 +129,7 @@ impl Labels {
     /// Adds a member that the next change of the label gives its areas. Returns the device by which
     /// all use it.
     pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) -> Arc<dyn Device> {
-        let shared: Arc<dyn Device> = Arc::new(Shared::new(device));
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device, true));
         self.members.lock().insert(member_id, shared.clone());
         shared
     }
@@ -296,6 +296,7 @@ mod tests {
         };
         let area = |n: u32| Area {
             role: [Role::Control, Role::Data, Role::Log][n.min(2) as usize],
+            class: 0,
             index: n.saturating_sub(2),
             copy: 0,
             member_id: [1; 16],
@@ -314,6 +315,7 @@ mod tests {
             unequal: false,
             unlogged: false,
             parameters,
+            classes: Vec::new(),
             areas: (0..10).map(area).collect(),
         }
     }

@@ -10,6 +10,7 @@ use super::labels::{Labels, PartLoss, read_label};
 use super::shared::Shared;
 use super::space::Space;
 use super::sums::{OfData, OfTable, Still, Verification, Verifier};
+use crate::format::class::Class;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
 use crate::format::sums::Source;
@@ -21,9 +22,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of log storage that take turns on its devices.
-const LOG_UNIT: u64 = 64 << 10;
-
 /// A set whose members have been found.
 pub struct Set {
     /// The newest label; its member is the first one that has it.
@@ -32,8 +30,8 @@ pub struct Set {
     pub layout: Layout,
     /// Control and data storage.
     pub space: Arc<dyn Device>,
-    /// Log storage.
-    pub log: Arc<dyn Device>,
+    /// The parts of log storage. The first one begins with the headers.
+    pub log: Vec<Arc<dyn Device>>,
     /// What is missing so that nothing can be written, for people.
     pub unavailable: Vec<String>,
     /// The parts of the storage, with their copies.
@@ -126,7 +124,8 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
             );
             continue;
         }
-        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone()));
+        let areas = newest.areas.iter().filter(|area| area.member_id == label.member_id).count();
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone(), areas > 1));
         if members.insert(label.member_id, shared).is_some() {
             return refuse(format!("{name} is a copy of another member"), "name each member once");
         }
@@ -245,11 +244,10 @@ impl Set {
         let control = devices_of(Role::Control)?.remove(0);
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
-        let data = Arc::new(Stripe::new(data, label.parameters.stripe_bytes.into(), "data".into())?);
-        let log = Stripe::new(log, LOG_UNIT, "log".into())?;
+        let data = stripes(&label, &data)?;
+        let devices = data.iter().map(|class| -> Arc<dyn Device> { class.clone() }).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(control, data.clone(), name));
-        let log = Arc::new(log);
+        let space = Arc::new(Space::new(control, devices, name));
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
         let verifier = Arc::new(Verifier::default());
         let set =
@@ -262,16 +260,21 @@ impl Set {
     }
 
     /// Has everything judged that is read from control and data storage, if data has checksums.
-    fn set_judges(&self, data: &Arc<Stripe>) {
+    fn set_judges(&self, stripes: &[Arc<Stripe>]) {
         if !self.layout.parameters.checksums {
             return;
         }
+        let parts = self.label.parts(Role::Data);
+        let class_of = |part: &Vec<&Area>| usize::from(part[0].class);
         for Part { role, index, mirror, .. } in &self.parts {
             let (verifier, layout) = (self.verifier.clone(), self.layout.clone());
             match (role, mirror) {
                 (Role::Data, Some(mirror)) => {
-                    let (stripe, part) = (Arc::downgrade(data), *index as usize);
-                    mirror.set_judge(Arc::new(OfData { verifier, layout, stripe, part }));
+                    let (before, rest) = parts.split_at(*index as usize);
+                    let class = class_of(&rest[0]);
+                    let member = before.iter().filter(|part| class_of(part) == class).count();
+                    let stripe = Arc::downgrade(&stripes[class]);
+                    mirror.set_judge(Arc::new(OfData { verifier, layout, class, stripe, member }));
                 }
                 (Role::Control, Some(mirror)) => mirror.set_judge(Arc::new(OfTable { verifier, layout })),
                 _ => {}
@@ -309,7 +312,7 @@ impl Set {
         if label.log_is_lost() {
             return Ok((None, State { in_use: false, damaged: label.unlogged }));
         }
-        let (ring, state) = Ring::open(self.log.clone(), space, label.set_id)?;
+        let (ring, state) = Ring::open(&self.log, space, label.set_id)?;
         Ok((Some(ring.recording_to(self.labels.clone())), state))
     }
 
@@ -360,6 +363,18 @@ impl Set {
         }
         Ok(())
     }
+}
+
+/// Returns the storage of each class of data, whose parts are `devices`.
+fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<Stripe>>> {
+    let parts = label.parts(Role::Data);
+    let stripe = |(n, class): (usize, Class)| -> Result<Arc<Stripe>> {
+        let of_class = parts.iter().zip(devices).filter(|(copies, _)| usize::from(copies[0].class) == n);
+        let devices = of_class.map(|(_, device)| device.clone()).collect();
+        let name = format!("data ({})", class.name);
+        Ok(Arc::new(Stripe::new(devices, class.structure.stripe_bytes.into(), name)?))
+    };
+    label.all_classes().into_iter().enumerate().map(stripe).collect()
 }
 
 /// Stands for an area that is not there: everything fails.

@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 /// A member, whose failed flush all its users see.
 pub(super) struct Shared {
     device: Arc<dyn Device>,
+    /// True if several areas have its heads.
+    has_several: bool,
     /// The reason why a flush has failed.
     failure: OnceLock<String>,
     /// Held while a flush is made: of two at the same time the device may report a loss to one
@@ -20,8 +22,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(device: Arc<dyn Device>) -> Self {
-        Self { device, failure: OnceLock::new(), flushing: Mutex::default() }
+    /// Returns a member with one area, or with several.
+    pub(super) fn new(device: Arc<dyn Device>, has_several: bool) -> Self {
+        Self { device, has_several, failure: OnceLock::new(), flushing: Mutex::default() }
     }
 
     fn check(&self) -> Result<()> {
@@ -57,6 +60,13 @@ impl Device for Shared {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.device.discard(offset, len)
+    }
+
+    /// Moves the heads only if no other area may want them next.
+    fn prepare(&self, offset: u64) {
+        if !self.has_several {
+            self.device.prepare(offset);
+        }
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

@@ -4,7 +4,7 @@
 //! The checksums are those of the structures as they are now, which only a mount, a check or a
 //! change of the set that is under way knows. While there is none, nothing is verified.
 
-use crate::format::layout::{DataBlock, Layout, index};
+use crate::format::layout::{ClassLayout, DataBlock, Layout, index};
 use crate::format::map_page::MapPage;
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES, Source};
 use spindle_clock::RwLock;
@@ -70,7 +70,7 @@ impl Source for Still {
         Ok(page)
     }
 
-    fn is_on_its_way(&self, _: u64) -> bool {
+    fn is_on_its_way(&self, _: DataBlock) -> bool {
         false
     }
 }
@@ -79,15 +79,29 @@ impl Source for Still {
 pub(super) struct OfData {
     pub(super) verifier: Arc<Verifier>,
     pub(super) layout: Layout,
+    /// The class of the data.
+    pub(super) class: usize,
+    /// The storage of the class.
     pub(super) stripe: Weak<Stripe>,
-    pub(super) part: usize,
+    /// The member of the stripe that the part is.
+    pub(super) member: usize,
 }
 
 impl OfData {
     /// Returns the data block that byte `offset` of the part belongs to.
     fn block_at(&self, offset: u64) -> Option<DataBlock> {
-        let (at, _) = self.stripe.upgrade()?.address_of(self.part, offset)?;
-        self.layout.block_at(at)
+        let (at, _) = self.stripe.upgrade()?.address_of(self.member, offset)?;
+        Some(DataBlock::of(self.class, self.class().block_at(at)?))
+    }
+
+    fn class(&self) -> &ClassLayout {
+        self.layout.class(self.class)
+    }
+
+    /// Returns true if a block is written in several pieces, of which some may be on the device
+    /// before the others.
+    fn has_pieces(&self) -> bool {
+        self.class().structure.block_bytes > self.layout.smallest_block()
     }
 }
 
@@ -116,7 +130,7 @@ impl<'a> Page<'a> {
 
 impl Judge for OfData {
     fn whole(&self, bytes: Range<u64>) -> Range<u64> {
-        let size = self.layout.data_block_bytes();
+        let size = self.class().block_bytes();
         if !self.verifier.is_active() || bytes.is_empty() {
             return bytes;
         }
@@ -128,14 +142,14 @@ impl Judge for OfData {
 
     fn wrong(&self, offset: u64, bytes: &[u8], for_copy: bool) -> Vec<Range<usize>> {
         let Some(source) = self.verifier.source() else { return Vec::new() };
-        let size = index(self.layout.data_block_bytes());
+        let size = index(self.class().block_bytes());
         let (mut sums, mut map) = (Page::none(&*source), Page::none(&*source));
         let mut wrong = Vec::new();
         let first = index(offset.next_multiple_of(size as u64) - offset);
         for start in (first..bytes.len()).step_by(size) {
             let Some(block) = self.block_at(offset + start as u64) else { continue };
             let Some(found) = bytes.get(start..start + size) else { break };
-            if for_copy && (source.is_on_its_way(block.0) || self.is_free(&mut map, block)) {
+            if for_copy && (source.is_on_its_way(block) || self.is_free(&mut map, block)) {
                 continue;
             }
             let (sector, n) = self.layout.sum_place(block);
@@ -144,8 +158,9 @@ impl Judge for OfData {
                 let sector_bytes = &page[within..within + SUM_SECTOR_BYTES];
                 sums::is_whole(sector_bytes, sector) && sums::get(sector_bytes, n) == sums::sum_of(found)
             });
-            // What was freed, or written again, since the block was read is not wrong.
-            if !(is_right || for_copy && source.is_on_its_way(block.0)) {
+            // What was freed, or written again, since the block was read is not wrong; nor is one of
+            // which the device may have a piece only.
+            if !(is_right || (for_copy || self.has_pieces()) && source.is_on_its_way(block)) {
                 wrong.push(start..start + size);
             }
         }
@@ -164,9 +179,10 @@ impl Judge for OfData {
 impl OfData {
     /// Returns true if the allocation map says that a block is free.
     fn is_free(&self, map: &mut Page<'_>, block: DataBlock) -> bool {
-        let (number, n) = self.layout.map_place(block);
-        let page = map.get(self.layout.map_page_at(number));
-        let page = page.and_then(|page| MapPage::new(page, number, self.layout.parameters.track_blocks).ok());
+        let class = self.class();
+        let (number, n) = class.map_place(block.within());
+        let page = map.get(class.map_page_at(number));
+        let page = page.and_then(|page| MapPage::new(page, number, class.structure.track_blocks).ok());
         page.is_none_or(|page| page.is_free(n))
     }
 }

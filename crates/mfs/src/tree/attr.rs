@@ -12,7 +12,7 @@ impl Mfs {
     pub(crate) fn attributes_of(&self, inode: &Inode, state: &State) -> Attr {
         let di = &state.di;
         let stored = match &di.contents {
-            Contents::Extents(extents) => extents.blocks() * self.layout().data_block_bytes(),
+            Contents::Extents(extents) => extents.blocks() * self.bsize(di),
             Contents::Names(map) => map.blocks * self.layout().block_bytes() as u64,
             Contents::Immediate(_) | Contents::Node(_) => 0,
         };
@@ -27,7 +27,7 @@ impl Mfs {
             rdev: if let Contents::Node(rdev) = di.contents { rdev } else { Rdev::default() },
             size: di.size,
             blocks512: stored / 512,
-            blksize: self.layout().parameters.data_block_bytes,
+            blksize: self.layout().class(di.class.into()).structure.block_bytes,
             atime: state.atime_pending.lock().unwrap_or(di.times[0]),
             mtime: di.times[1],
             ctime: di.times[2],
@@ -43,7 +43,8 @@ impl Mfs {
         if set.size.is_some() {
             check_regular(&state.di)?;
         }
-        if set.size.is_some_and(|size| size > self.layout().file_size_max()) {
+        let most = self.layout().class(state.di.class.into()).file_size_max();
+        if set.size.is_some_and(|size| size > most) {
             return Err(Error::TooBig);
         }
         let now = self.now();

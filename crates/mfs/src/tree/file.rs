@@ -44,9 +44,21 @@ enum Holds {
 }
 
 impl Mfs {
-    /// Returns the bytes of a data block.
-    pub(crate) fn bsize(&self) -> u64 {
-        self.layout().data_block_bytes()
+    /// Returns the bytes of a data block of a file.
+    pub(crate) fn bsize(&self, di: &Header) -> u64 {
+        self.layout().class(di.class.into()).block_bytes()
+    }
+
+    /// Returns the pages of a file's stream in each of its blocks: those of all streams are as
+    /// large as the smallest block, so that the class of a file in use can be changed.
+    fn pages_in_block(&self, di: &Header) -> u64 {
+        self.bsize(di) / u64::from(self.layout().smallest_block())
+    }
+
+    /// Returns the pages of a file's stream that hold some of its blocks.
+    pub(super) fn pages(&self, di: &Header, blocks: &Range<u64>) -> Range<u64> {
+        let each = self.pages_in_block(di);
+        blocks.start.saturating_mul(each)..blocks.end.saturating_mul(each)
     }
 
     /// Reads from a file and returns the number of bytes read, fewer at its end.
@@ -63,10 +75,13 @@ impl Mfs {
             buf[..want].copy_from_slice(&data[from..from + want]);
             return Ok(want);
         }
-        self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
+        let (each, page_bytes) = (self.pages_in_block(di), u64::from(self.layout().smallest_block()));
+        self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |page, most| {
+            let (block, within) = (page / each, page % each);
             let (at, blocks) = di.find(block);
-            let at = at.map(|at| self.layout().data_byte(at));
-            Ok::<_, Error>(spindle_cache::Extent { at, blocks: blocks.min(most.max(1)) })
+            let at = at.map(|at| self.layout().data_byte(at) + within * page_bytes);
+            let pages = blocks.saturating_mul(each) - within;
+            Ok::<_, Error>(spindle_cache::Extent { at, blocks: pages.min(most.max(1)) })
         })?;
         Ok(want)
     }
@@ -81,8 +96,8 @@ impl Mfs {
         offset: u64,
         data: &[u8],
     ) -> Result<usize> {
-        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= self.layout().file_size_max());
-        let end = end.ok_or(Error::TooBig)?;
+        let most = self.layout().class(di.class.into()).file_size_max();
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= most).ok_or(Error::TooBig)?;
         if let Contents::Immediate(bytes) = &mut di.contents
             && end <= MAP_BYTES as u64
         {
@@ -112,9 +127,9 @@ impl Mfs {
                 Ok(None) => return Err(Error::NoSpace),
                 Err(error) => return Err(error),
             };
-            let stop = end.min((run.lbn + run.blocks) * self.bsize());
+            let stop = end.min((run.lbn + run.blocks) * self.bsize(di));
             let part = &data[done..index(stop - offset)];
-            self.write_run(tx, file.1, &run, di.size, at, part)?;
+            self.write_run(tx, (file.1, self.bsize(di)), &run, di.size, at, part)?;
             di.size = di.size.max(stop);
             done += part.len();
         }
@@ -125,8 +140,8 @@ impl Mfs {
     /// or in place of blocks that are not written over. Returns none if the transaction has no room
     /// to allocate.
     fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
-        let lbn = range.start / self.bsize();
-        let wanted = range.end.div_ceil(self.bsize()) - lbn;
+        let lbn = range.start / self.bsize(di);
+        let wanted = range.end.div_ceil(self.bsize(di)) - lbn;
         let (former, blocks) = di.find(lbn);
         let mut blocks = blocks.min(wanted);
         if let Some(at) = former {
@@ -140,35 +155,40 @@ impl Mfs {
         if tx.room() < EXTENT_ROOM || blocks == 0 {
             return Ok(None);
         }
-        let goal = di.extents_mut().goal(lbn);
-        let spare = if former.is_some() { 0 } else { self.layout().spare_blocks() };
-        let (start, len) = self.volume.alloc_data(tx, goal, blocks, spare)?;
+        let goal = di.extents_mut().goal(lbn).map(DataBlock);
+        // What is overwritten stays in its class.
+        let (class, spare) = match former {
+            Some(former) => (former.class(), 0),
+            None => (di.class.into(), self.layout().spare_blocks(di.class.into())),
+        };
+        let (start, len) = self.volume.alloc_data(tx, class, goal, blocks, spare)?;
         for gone in di.extents_mut().remove(lbn..lbn + len) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
         }
         di.extents_mut().insert(Extent { lbn, start, len });
-        tx.forget_data_on_rollback(file.1, lbn..lbn + len);
+        tx.forget_data_on_rollback(file.1, self.pages(di, &(lbn..lbn + len)));
         self.volume.store_overflow(tx, file.0, di)?;
         let holds = former.map_or(Holds::Nothing, Holds::Moved);
         Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, holds }))
     }
 
-    /// Writes to a run of blocks from byte `offset` of a file of `size` bytes on. The rest of
-    /// blocks that have just been allocated is zeroed, or gets what the former ones have.
+    /// Writes to a run of blocks of `bsize` bytes from byte `offset` of a file of `size` bytes on.
+    /// The rest of blocks that have just been allocated is zeroed, or gets what the former ones
+    /// have.
     fn write_run(
         &self,
         tx: &Tx<'_>,
-        stream: &Arc<Stream>,
+        (stream, bsize): (&Arc<Stream>, u64),
         run: &Run,
         size: u64,
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
         if self.volume.has_sums() {
-            return self.write_whole(tx, stream, run, size, offset, part);
+            return self.write_whole(tx, (stream, bsize), run, size, offset, part);
         }
-        let start = run.lbn * self.bsize();
-        let end = start + run.blocks * self.bsize();
+        let start = run.lbn * bsize;
+        let end = start + run.blocks * bsize;
         let byte = self.layout().data_byte(run.at);
         let write = |from: u64, bytes: &[u8]| {
             let space = Space { offset: from, at: byte + (from - start), end };
@@ -187,7 +207,7 @@ impl Mfs {
             if from < to { write(from, &part[index(from - offset)..index(to - offset)]) } else { Ok(()) }
         };
         let stop = offset + part.len() as u64;
-        let (head, tail) = (offset.next_multiple_of(self.bsize()), stop / self.bsize() * self.bsize());
+        let (head, tail) = (offset.next_multiple_of(bsize), stop / bsize * bsize);
         if head > tail {
             zeros(start, end)?;
             return Ok(data(offset, stop)?);
@@ -202,13 +222,12 @@ impl Mfs {
     fn write_whole(
         &self,
         tx: &Tx<'_>,
-        stream: &Arc<Stream>,
+        (stream, bsize): (&Arc<Stream>, u64),
         run: &Run,
         size: u64,
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
-        let bsize = self.bsize();
         let (start, stop) = (run.lbn * bsize, offset + part.len() as u64);
         let blocks = if run.holds == Holds::Data { stop.div_ceil(bsize) - run.lbn } else { run.blocks };
         let mut bytes = vec![0; index(blocks * bsize)];
@@ -220,13 +239,14 @@ impl Mfs {
                 Holds::Nothing => continue,
             };
             let block = &mut bytes[index(n * bsize)..index((n + 1) * bsize)];
-            self.read_block(stream, (run.lbn + n, at), size, block)?;
+            self.read_block((stream, bsize), (run.lbn + n, at), size, block)?;
         }
         bytes[index(offset - start)..index(stop - start)].copy_from_slice(part);
         self.volume.hold_sums(tx, run.at, blocks)?;
         if matches!(run.holds, Holds::Moved(_)) {
             // What is in memory has its former address.
-            self.volume.cache.discard(stream, run.lbn..run.lbn + blocks)?;
+            let each = bsize / u64::from(self.layout().smallest_block());
+            self.volume.cache.discard(stream, run.lbn * each..(run.lbn + blocks) * each)?;
         }
         let at = self.layout().data_byte(run.at);
         let space = Space { offset: start, at, end: start + blocks * bsize };
@@ -237,14 +257,16 @@ impl Mfs {
     /// Reads a block of a file at its address; zeros beyond the size.
     fn read_block(
         &self,
-        stream: &Arc<Stream>,
+        (stream, bsize): (&Arc<Stream>, u64),
         (lbn, at): (u64, DataBlock),
         size: u64,
         block: &mut [u8],
     ) -> Result<()> {
-        let (offset, bsize) = (lbn * self.bsize(), self.bsize());
-        self.volume.cache.read(stream, offset + bsize, offset, block, |_, _| {
-            Ok::<_, Error>(spindle_cache::Extent { at: Some(self.layout().data_byte(at)), blocks: 1 })
+        let (offset, page_bytes) = (lbn * bsize, u64::from(self.layout().smallest_block()));
+        self.volume.cache.read(stream, offset + bsize, offset, block, |page, _| {
+            let skipped = page * page_bytes - offset;
+            let at = Some(self.layout().data_byte(at) + skipped);
+            Ok::<_, Error>(spindle_cache::Extent { at, blocks: (bsize - skipped) / page_bytes })
         })?;
         block[index(size.saturating_sub(offset).min(bsize))..].fill(0);
         Ok(())
@@ -259,8 +281,8 @@ impl Mfs {
         while done < bytes.len() {
             let range = done as u64..bytes.len() as u64;
             let run = self.run_at(tx, file, di, range.clone())?.ok_or(Error::NoSpace)?;
-            let stop = range.end.min((run.lbn + run.blocks) * self.bsize());
-            self.write_run(tx, file.1, &run, 0, range.start, &bytes[done..index(stop)])?;
+            let (from, stop) = (range.start, range.end.min((run.lbn + run.blocks) * self.bsize(di)));
+            self.write_run(tx, (file.1, self.bsize(di)), &run, 0, from, &bytes[done..index(stop)])?;
             done = index(stop);
         }
         Ok(())
@@ -276,7 +298,8 @@ impl Mfs {
         di: &mut Header,
         range: Range<u64>,
     ) -> Result<()> {
-        let bsize = self.bsize();
+        let bsize = self.bsize(di);
+        let stream = (file.1, bsize);
         let mut whole = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -304,11 +327,11 @@ impl Mfs {
                 };
                 let mut former = vec![0; index(bsize)];
                 // Also the bytes beyond the size, which `read_file` would not return.
-                self.read_block(file.1, (lbn, address), u64::MAX, &mut former)?;
+                self.read_block(stream, (lbn, address), u64::MAX, &mut former)?;
                 tx.restore_data_on_rollback(file.1, space, former);
                 self.volume.restore_sum_on_rollback(tx, address)?;
             }
-            self.write_run(tx, file.1, &run, di.size, at, &vec![0; index(next - at)])?;
+            self.write_run(tx, stream, &run, di.size, at, &vec![0; index(next - at)])?;
             at = next;
         }
         let zeros = vec![0; index(bsize)];
@@ -320,10 +343,11 @@ impl Mfs {
                 holds: Holds::Data,
             })
         };
+        let size = di.size;
         whole
             .into_iter()
             .flat_map(single)
-            .try_for_each(|run| self.write_run(tx, file.1, &run, di.size, run.lbn * bsize, &zeros))
+            .try_for_each(|run| self.write_run(tx, stream, &run, size, run.lbn * bsize, &zeros))
     }
 
     /// Zeroes the last block beyond the size: after truncating, and before growing, because a crash
@@ -331,7 +355,7 @@ impl Mfs {
     pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
         // The caller will store the header: that must not fail after the bytes are zeroed.
         self.volume.hold_header(tx, file.0)?;
-        self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize()))
+        self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize(di)))
     }
 
     /// Makes a file longer without storing anything.
@@ -393,7 +417,8 @@ impl Mfs {
         keep_size: bool,
         zero: bool,
     ) -> Result<bool> {
-        if range.end > self.layout().file_size_max() {
+        let class = usize::from(di.class);
+        if range.end > self.layout().class(class).file_size_max() {
             return Err(Error::TooBig);
         }
         let small = range.end <= MAP_BYTES as u64;
@@ -410,10 +435,10 @@ impl Mfs {
             }
             return Ok(true);
         }
-        let bsize = self.bsize();
+        let bsize = self.bsize(di);
         // What does not fit is refused before any of it is done.
         if Self::missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
-            > self.volume.free_data_blocks().saturating_sub(self.layout().spare_blocks())
+            > self.volume.free_data_blocks(class).saturating_sub(self.layout().spare_blocks(class))
         {
             return Err(Error::NoSpace);
         }
@@ -434,7 +459,7 @@ impl Mfs {
                     None if allocated => return Ok(false),
                     None => return Err(Error::NoSpace),
                 };
-                self.write_run(tx, file.1, &run, di.size, lbn * bsize, &[])?;
+                self.write_run(tx, (file.1, bsize), &run, di.size, lbn * bsize, &[])?;
                 allocated = true;
                 range.end.min((lbn + run.blocks) * bsize)
             };
@@ -460,12 +485,12 @@ impl Mfs {
         }
         let mut at = offset;
         while at < di.size {
-            let lbn = at / self.bsize();
+            let lbn = at / self.bsize(di);
             let (address, blocks) = di.find(lbn);
             if address.is_some() == (what == Seek::Data) {
                 return Ok(at);
             }
-            at = lbn.saturating_add(blocks).saturating_mul(self.bsize());
+            at = lbn.saturating_add(blocks).saturating_mul(self.bsize(di));
         }
         if what == Seek::Data { Err(Error::NoSuchOffset) } else { Ok(di.size) }
     }

@@ -50,8 +50,8 @@ impl spindle_tree::Dinode for Header {
 }
 
 impl Mfs {
-    /// Returns the header of a new file.
-    fn new_header(&self, node: &NewNode<'_>) -> Header {
+    /// Returns the header of a new file in the directory `parent`, whose class of data it gets.
+    fn new_header(&self, parent: &Header, node: &NewNode<'_>) -> Header {
         let contents = match node.kind {
             FileKind::Regular | FileKind::Symlink => Contents::Immediate(Vec::new()),
             FileKind::Directory => Contents::Names(NameMap::default()),
@@ -64,6 +64,7 @@ impl Mfs {
             nlink: if node.kind == FileKind::Directory { 2 } else { 1 },
             uid: node.uid,
             gid: node.gid,
+            class: parent.class,
             times: [self.now(); 4],
             contents,
             ..Header::free(0)
@@ -126,9 +127,10 @@ impl Tree for Mfs {
 
     fn derive(&self) {}
 
-    fn new_stream(&self) -> Arc<Stream> {
-        let parameters = &self.layout().parameters;
-        self.volume.cache.stream(parameters.data_block_bytes, parameters.track_blocks)
+    fn new_stream(&self, di: &Header) -> Arc<Stream> {
+        let page_bytes = self.layout().smallest_block();
+        let track = self.layout().class(di.class.into()).structure.track_bytes() / u64::from(page_bytes);
+        self.volume.cache.stream(page_bytes, u32::try_from(track).unwrap_or(u32::MAX))
     }
 
     fn store(&self, tx: &Tx<'_>, ino: u64, di: &Header) -> Result<()> {
@@ -146,7 +148,7 @@ impl Tree for Mfs {
         node: &NewNode<'_>,
         _by: Privilege,
     ) -> Result<NewInode<Self>> {
-        let mut di = self.new_header(node);
+        let mut di = self.new_header(parent.1, node);
         let ino = self.volume.alloc_header(tx, parent.0)?;
         // A header that was never used says nothing of those that the cylinder had before.
         di.generation = match self.volume.generation(ino)? {
@@ -156,7 +158,7 @@ impl Tree for Mfs {
         if node.kind == FileKind::Directory {
             di.parent = parent.0;
         }
-        let stream = self.new_stream();
+        let stream = self.new_stream(&di);
         let written = self.write_file(tx, (ino, &stream), &mut di, 0, node.target)?;
         if written < node.target.len() {
             return Err(Error::NoSpace);

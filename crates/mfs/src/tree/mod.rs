@@ -1,6 +1,7 @@
 //! Files and names.
 
 mod attr;
+pub mod class;
 mod file;
 mod inode;
 pub mod mount;

@@ -69,7 +69,7 @@ impl Mfs {
                 overridable: false,
             });
         }
-        let device_read_only = space.info().read_only || set.log.info().read_only;
+        let device_read_only = space.info().read_only || set.log.iter().any(|part| part.info().read_only);
         let read_only = options.read_only || device_read_only || !objections.is_empty();
         let mut replayed = None;
         let device: Arc<dyn Device> = match (&ring, read_only) {

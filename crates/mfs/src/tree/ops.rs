@@ -5,9 +5,10 @@
 //! ([`crate::volume::tx`]).
 
 use crate::format::header::Header;
-use crate::format::layout::ROOT_INO;
+use crate::format::layout::{ClassLayout, ROOT_INO};
 use crate::format::node::NAME_MAX;
 use crate::tree::attr::check_regular;
+use crate::tree::class::CLASS_ATTRIBUTE;
 use crate::tree::inode::{Inode, SYMLINK_MAX, State};
 use crate::tree::mount::Mfs;
 use crate::tree::names::{DOT, DOT_DOT};
@@ -36,11 +37,12 @@ impl FileSystem for Mfs {
     }
 
     fn limits(&self) -> Limits {
+        let classes = self.layout().classes.iter();
         Limits {
             name_max: NAME_MAX,
             symlink_max: SYMLINK_MAX,
             link_max: self.link_max().into(),
-            file_size_max: self.layout().file_size_max(),
+            file_size_max: classes.map(ClassLayout::file_size_max).max().unwrap_or(0),
             xattrs: true,
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
@@ -54,15 +56,23 @@ impl FileSystem for Mfs {
     }
 
     fn statfs(&self) -> Result<FsStat> {
-        let spare = self.layout().spare_blocks();
-        let free = self.volume.free_data_blocks().saturating_sub(spare);
+        self.statfs_at(self.root())
+    }
+
+    /// Returns the space of the class of data of a file, as that is what it can get.
+    fn statfs_at(&self, ino: Ino) -> Result<FsStat> {
+        let number = usize::from(self.iget_ino(ino)?.state.read().di.class);
+        let class = self.layout().class(number);
+        let spare = self.layout().spare_blocks(number);
+        let free = self.volume.free_data_blocks(number).saturating_sub(spare);
         let (ffree, used) = self.volume.header_counts();
         Ok(FsStat {
-            bsize: self.layout().parameters.data_block_bytes,
-            frsize: self.layout().parameters.data_block_bytes,
-            blocks: self.layout().data_blocks() - spare,
+            bsize: class.structure.block_bytes,
+            frsize: class.structure.block_bytes,
+            blocks: class.blocks() - spare,
             bfree: free,
             bavail: free,
+            reserve: 0,
             files: ffree + used,
             ffree,
             name_max: u32::try_from(NAME_MAX).unwrap_or(0),
@@ -80,6 +90,10 @@ impl FileSystem for Mfs {
 
     fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.look_up(dir, name)
+    }
+
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        self.reference_number(ino)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -242,11 +256,18 @@ impl FileSystem for Mfs {
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.volume.note(self.attribute(ino, name))
+        self.volume.note(match name {
+            CLASS_ATTRIBUTE => self.class_name(ino),
+            _ => self.attribute(ino, name),
+        })
     }
 
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, _by: Privilege) -> Result<()> {
-        let result = self.changing(|| self.change_attribute(ino, name, Some((value, mode))));
+        let result = self.changing(|| match (name, mode) {
+            (CLASS_ATTRIBUTE, XattrMode::Create) => Err(Error::Exists),
+            (CLASS_ATTRIBUTE, _) => self.set_class(ino, value),
+            _ => self.change_attribute(ino, name, Some((value, mode))),
+        });
         self.volume.note(result)
     }
 
@@ -255,7 +276,10 @@ impl FileSystem for Mfs {
     }
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        let result = self.changing(|| self.change_attribute(ino, name, None));
+        let result = self.changing(|| match name {
+            CLASS_ATTRIBUTE => self.set_class(ino, self.layout().class(0).name.to_string().as_bytes()),
+            _ => self.change_attribute(ino, name, None),
+        });
         self.volume.note(result)
     }
 

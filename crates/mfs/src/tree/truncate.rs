@@ -3,7 +3,7 @@
 use super::file::EXTENT_ROOM;
 use super::mount::Mfs;
 use crate::format::header::{Contents, Header};
-use crate::format::layout::index;
+use crate::format::layout::{DataBlock, index};
 use crate::tree::inode::Inode;
 use crate::volume::tx::{Deferred, Tx};
 use spindle_vfs::Result;
@@ -12,8 +12,9 @@ use std::ops::Range;
 impl Mfs {
     /// Frees the blocks of a range.
     fn free_blocks(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Header, range: Range<u64>) -> Result<()> {
+        let pages = self.pages(di, &range);
         let Contents::Extents(extents) = &mut di.contents else { return Ok(()) };
-        tx.defer(Deferred::Stream(inode.stream.clone(), range.clone()));
+        tx.defer(Deferred::Stream(inode.stream.clone(), pages));
         for gone in extents.remove(range) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
         }
@@ -29,16 +30,16 @@ impl Mfs {
             di.size = size;
             return Ok(true);
         }
-        let keep = size.div_ceil(self.bsize());
+        let keep = size.div_ceil(self.bsize(di));
         while let Some(last) = di.extents().last().copied().filter(|last| last.end() > keep) {
             if tx.room() < EXTENT_ROOM {
-                di.size = di.size.min(last.end() * self.bsize());
+                di.size = di.size.min(last.end() * self.bsize(di));
                 return Ok(false);
             }
             // An extent may be longer than a transaction can free.
             let most = u64::try_from((tx.room() - EXTENT_ROOM) / 2048).unwrap_or(1).max(1);
-            let from =
-                last.lbn.max(keep).max(last.end().saturating_sub(most * self.layout().blocks_in_page()));
+            let each = self.layout().class(DataBlock(last.start).class()).blocks_in_page();
+            let from = last.lbn.max(keep).max(last.end().saturating_sub(most * each));
             self.free_blocks(tx, inode, di, from..u64::MAX)?;
         }
         di.size = size;
@@ -63,7 +64,7 @@ impl Mfs {
         di: &mut Header,
         range: Range<u64>,
     ) -> Result<bool> {
-        let bsize = self.bsize();
+        let bsize = self.bsize(di);
         if range.is_empty() {
             return Ok(true);
         }

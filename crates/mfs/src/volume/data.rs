@@ -1,11 +1,12 @@
 //! Data storage: free blocks and striped tracks.
 //!
 //! Space for a file goes on behind what it has. Else a request of a track or more gets a track that
-//! is wholly free, and a smaller one the first free blocks (paper, section 4.3).
+//! is wholly free, and a smaller one the first free blocks (paper, section 4.3). Each class of data
+//! has its own space: one that is full does not get that of others.
 
 use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
-use crate::format::layout::{DataBlock, Layout};
+use crate::format::layout::{ClassLayout, DataBlock};
 use crate::format::map_page::{self, MAP_PAGE_BYTES, MapPage};
 use spindle_cache::Buffer;
 use spindle_device::Device;
@@ -26,7 +27,7 @@ enum Search {
     Any,
 }
 
-/// What is known of the pages of the allocation map.
+/// What is known of the pages of the allocation map of a class.
 pub(super) struct DataSpace {
     pages: Vec<Summary>,
     total: u64,
@@ -72,20 +73,26 @@ impl Summary {
 
 impl DataSpace {
     /// Reads the counts of all pages.
-    pub(super) fn read(layout: &Layout, device: &std::sync::Arc<dyn Device>) -> Result<Self> {
+    pub(super) fn read(class: &ClassLayout, device: &std::sync::Arc<dyn Device>) -> Result<Self> {
         let mut pages = Vec::new();
         let mut bytes = vec![0; PAGES_AT_ONCE * MAP_PAGE_BYTES];
-        let all: Vec<u64> = (0..layout.map_pages).collect();
+        let all: Vec<u64> = (0..class.map_pages).collect();
         for numbers in all.chunks(PAGES_AT_ONCE) {
             let bytes = &mut bytes[..numbers.len() * MAP_PAGE_BYTES];
-            device.read_at(layout.map_page_at(numbers[0]), bytes)?;
+            device.read_at(class.map_page_at(numbers[0]), bytes)?;
             for (&page, bytes) in numbers.iter().zip(bytes.chunks_exact(MAP_PAGE_BYTES)) {
-                let free = MapPage::new(bytes, page, layout.parameters.track_blocks)?.free();
+                let free = MapPage::new(bytes, page, class.structure.track_blocks)?.free();
                 pages.push(Summary::new(free));
             }
         }
         let total = pages.iter().map(|page| u64::from(page.free)).sum();
         Ok(Self { pages, total, page: 0 })
+    }
+
+    /// Returns the space of a class whose map cannot be read: none is free.
+    pub(super) fn unknown(class: &ClassLayout) -> Self {
+        let pages = (0..class.map_pages).map(|_| Summary::new(0)).collect();
+        Self { pages, total: 0, page: 0 }
     }
 
     fn summary(&mut self, page: u64) -> &mut Summary {
@@ -108,58 +115,59 @@ impl DataSpace {
 }
 
 impl Volume {
-    /// Returns the number of free data blocks, with those that a commit frees.
-    pub(crate) fn free_data_blocks(&self) -> u64 {
-        self.data.lock().total + self.pending.data_blocks()
+    /// Returns the number of free data blocks of a class, with those that a commit frees.
+    pub(crate) fn free_data_blocks(&self, class: usize) -> u64 {
+        self.free_data_blocks_now(class) + self.pending.data_blocks(class)
     }
 
-    /// Returns the number of data blocks that are free at once.
-    pub(crate) fn free_data_blocks_now(&self) -> u64 {
-        self.data.lock().total
+    /// Returns the number of data blocks of a class that are free at once.
+    pub(crate) fn free_data_blocks_now(&self, class: usize) -> u64 {
+        self.data[class].lock().total
     }
 
-    fn map_page(&self, page: u64) -> Result<Buffer<'_>> {
-        Ok(self.cache.get(self.layout.map_page_at(page), MAP_PAGE_BYTES, None)?)
+    fn map_page(&self, class: &ClassLayout, page: u64) -> Result<Buffer<'_>> {
+        Ok(self.cache.get(class.map_page_at(page), MAP_PAGE_BYTES, None)?)
     }
 
-    /// Allocates contiguous data blocks: at `goal` if possible, at most `most`, and leaves `spare`
-    /// blocks. Returns the first and their number.
+    /// Allocates contiguous data blocks of class `number`: at `goal` if possible, at most `most`,
+    /// and leaves `spare` blocks. Returns the first and their number.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
     pub(crate) fn alloc_data(
         &self,
         tx: &Tx<'_>,
-        goal: Option<u64>,
+        number: usize,
+        goal: Option<DataBlock>,
         most: u64,
         spare: u64,
     ) -> Result<(u64, u64)> {
-        let mut space = self.data.lock();
+        let class = self.layout.class(number);
+        let mut space = self.data[number].lock();
         let most = most.min(space.total.saturating_sub(spare));
         if most == 0 {
             return Err(Error::NoSpace);
         }
-        let track_blocks = self.layout.parameters.track_blocks;
+        let track_blocks = class.structure.track_blocks;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        if let Some(goal) = goal.filter(|&goal| goal < self.layout.data_blocks()) {
-            let (page, block) = self.layout.map_place(DataBlock(goal));
-            let run = MapPage::new(&self.map_page(page)?.read(), page, track_blocks)?.run(block, most);
+        let goal = goal.filter(|goal| goal.class() == number).map(DataBlock::within);
+        if let Some(goal) = goal.filter(|&goal| goal < class.blocks()) {
+            let (page, block) = class.map_place(goal);
+            let run = MapPage::new(&self.map_page(class, page)?.read(), page, track_blocks)?.run(block, most);
             if run > 0 {
-                return self.take(tx, &mut space, page, block..block + run);
+                return self.take(tx, &mut space, number, page, block..block + run);
             }
         }
-        let first = goal.map_or(space.page, |goal| {
-            self.layout.map_place(DataBlock(goal)).0.min(self.layout.map_pages - 1)
-        });
+        let first = goal.map_or(space.page, |goal| class.map_place(goal).0.min(class.map_pages - 1));
         let searches = [if most >= track_blocks { Search::Track } else { Search::Whole }, Search::Any];
         for search in searches {
-            for page in (first..self.layout.map_pages).chain(0..first) {
+            for page in (first..class.map_pages).chain(0..first) {
                 if !space.summary(page).may_have(search, most) {
                     continue;
                 }
-                let found = self.search(page, search, most)?;
+                let found = self.search(class, page, search, most)?;
                 if let Some(run) = found {
-                    return self.take(tx, &mut space, page, run);
+                    return self.take(tx, &mut space, number, page, run);
                 }
                 space.summary(page).note_none(search, most);
             }
@@ -167,9 +175,15 @@ impl Volume {
         Err(Error::corrupt("free blocks are counted that are not there", "allocation map"))
     }
 
-    fn search(&self, page: u64, search: Search, most: u32) -> Result<Option<Range<u32>>> {
-        let track_blocks = self.layout.parameters.track_blocks;
-        let buffer = self.map_page(page)?;
+    fn search(
+        &self,
+        class: &ClassLayout,
+        page: u64,
+        search: Search,
+        most: u32,
+    ) -> Result<Option<Range<u32>>> {
+        let track_blocks = class.structure.track_blocks;
+        let buffer = self.map_page(class, page)?;
         let bytes = buffer.read();
         let page = MapPage::new(&bytes, page, track_blocks)?;
         Ok(match search {
@@ -183,51 +197,57 @@ impl Volume {
     }
 
     /// Marks blocks of a page as used.
-    fn take(&self, tx: &Tx<'_>, space: &mut DataSpace, page: u64, run: Range<u32>) -> Result<(u64, u64)> {
+    fn take(
+        &self,
+        tx: &Tx<'_>,
+        space: &mut DataSpace,
+        number: usize,
+        page: u64,
+        run: Range<u32>,
+    ) -> Result<(u64, u64)> {
+        let class = self.layout.class(number);
         let blocks = run.end - run.start;
         let len = u64::from(blocks);
-        let start = page * self.layout.blocks_in_page() + u64::from(run.start);
-        if start + len > self.layout.data_blocks() {
-            let place = format!("page {page} of the allocation map");
-            return Err(Error::corrupt("blocks are free that do not exist", place));
+        let start = page * class.blocks_in_page() + u64::from(run.start);
+        if start + len > class.blocks() {
+            return Err(Error::corrupt("blocks are free that do not exist", place(class, page)));
         }
-        self.set_map(tx, page, run, false)?;
+        self.set_map(tx, class, page, run, false)?;
         space.took(page, blocks);
         space.page = page;
+        let DataBlock(start) = DataBlock::of(number, start);
         self.note_fresh(start..start + len);
         tx.note_allocated(Allocated::Data(start, len));
         Ok((start, len))
     }
 
-    fn set_map(&self, tx: &spindle_cache::Tx<'_>, page: u64, run: Range<u32>, free: bool) -> Result<()> {
-        let track_blocks = self.layout.parameters.track_blocks;
-        update(tx, &self.map_page(page)?, Owner::Shared, |bytes| {
+    fn set_map(
+        &self,
+        tx: &spindle_cache::Tx<'_>,
+        class: &ClassLayout,
+        page: u64,
+        run: Range<u32>,
+        free: bool,
+    ) -> Result<()> {
+        let track_blocks = class.structure.track_blocks;
+        update(tx, &self.map_page(class, page)?, Owner::Shared, |bytes| {
             MapPage::new(bytes, page, track_blocks)?;
             if map_page::set(bytes, track_blocks, run.clone(), free) {
                 return Ok(());
             }
             let what = if free { "free blocks are freed" } else { "blocks in use are allocated" };
-            Err(Error::corrupt(what, format!("page {page} of the allocation map, blocks {run:?}")))
-        })
-    }
-
-    /// Splits blocks by the pages of the allocation map.
-    fn by_pages(&self, start: u64, len: u64) -> impl Iterator<Item = (u64, Range<u32>)> + use<> {
-        let each = self.layout.blocks_in_page();
-        let end = start + len;
-        let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        (start / each..end.div_ceil(each)).map(move |page| {
-            let first = page * each;
-            (page, narrow(start.max(first) - first)..narrow(end.min(first + each) - first))
+            Err(Error::corrupt(what, format!("{}, blocks {run:?}", place(class, page))))
         })
     }
 
     /// Enters blocks as free.
     pub(super) fn enter_free_data(&self, tx: &spindle_cache::Tx<'_>, start: u64, len: u64) -> Result<()> {
-        for (page, run) in self.by_pages(start, len) {
-            let mut space = self.data.lock();
+        let number = DataBlock(start).class();
+        let class = self.layout.class(number);
+        for (page, run) in by_pages(class, DataBlock(start), len) {
+            let mut space = self.data[number].lock();
             let blocks = run.end - run.start;
-            self.set_map(tx, page, run, true)?;
+            self.set_map(tx, class, page, run, true)?;
             space.freed(page, blocks);
         }
         Ok(())
@@ -235,13 +255,30 @@ impl Volume {
 
     /// Keeps the pages of blocks in memory until the commit that frees them. Returns their number.
     pub(super) fn hold_map_of(&self, tx: &Tx<'_>, start: u64, len: u64) -> Result<usize> {
+        let class = self.layout.class(DataBlock(start).class());
         let mut pages = 0;
-        for (page, _) in self.by_pages(start, len) {
-            self.map_page(page)?.hold(tx);
+        for (page, _) in by_pages(class, DataBlock(start), len) {
+            self.map_page(class, page)?.hold(tx);
             pages += 1;
         }
         Ok(pages)
     }
+}
+
+/// Splits blocks by the pages of the allocation map of their class.
+fn by_pages(class: &ClassLayout, start: DataBlock, len: u64) -> impl Iterator<Item = (u64, Range<u32>)> {
+    let each = class.blocks_in_page();
+    let (start, end) = (start.within(), start.within() + len);
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    (start / each..end.div_ceil(each)).map(move |page| {
+        let first = page * each;
+        (page, narrow(start.max(first) - first)..narrow(end.min(first + each) - first))
+    })
+}
+
+/// Returns the name of a page of the allocation map for messages.
+fn place(class: &ClassLayout, page: u64) -> String {
+    format!("page {page} of the allocation map of class {}", class.name)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod pending;
 pub(crate) mod sums;
 pub(crate) mod tx;
 
-use crate::format::layout::Layout;
+use crate::format::layout::{ClassLayout, Layout};
 use crate::log::{Ring, State};
 use control::ControlSpace;
 use data::DataSpace;
@@ -32,7 +32,8 @@ pub(crate) struct Volume {
     /// The log; none if nothing can be changed.
     log: Option<Arc<Ring>>,
     control: Mutex<ControlSpace>,
-    data: Mutex<DataSpace>,
+    /// The free space of each class of data.
+    data: Vec<Mutex<DataSpace>>,
     pending: Pending,
     fresh: Arc<Fresh>,
     condition: Condition,
@@ -49,7 +50,8 @@ impl Volume {
     /// Opens the volume of a set whose log has been replayed.
     ///
     /// # Errors
-    /// Device errors; [`Error::Corrupt`] if a cylinder or a page of the allocation map is damaged.
+    /// Device errors, but not those of data storage if nothing can be changed;
+    /// [`Error::Corrupt`] if a cylinder or a page of an allocation map is damaged.
     pub(crate) fn open(
         layout: Layout,
         cache: Cache,
@@ -57,12 +59,20 @@ impl Volume {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let control = ControlSpace::read(&layout, cache.device())?;
-        let data = DataSpace::read(&layout, cache.device())?;
+        let space_of = |class: &ClassLayout| match DataSpace::read(class, cache.device()) {
+            // What is on other members can be read without it.
+            Err(error @ Error::Device(_)) if log.is_none() => {
+                log::warn!("{error}: the free space of class {} of data is not known", class.name);
+                Ok(Mutex::new(DataSpace::unknown(class)))
+            }
+            space => space.map(Mutex::new),
+        };
+        let data = layout.classes.iter().map(space_of).collect::<Result<_>>()?;
         Ok(Self {
             control: Mutex::new(control),
-            data: Mutex::new(data),
+            data,
             pending: Pending::default(),
-            fresh: Arc::new(Fresh::new(layout.data_blocks())),
+            fresh: Arc::new(Fresh::new()),
             condition: Condition::new(log.is_none()),
             layout,
             cache: Arc::new(cache),

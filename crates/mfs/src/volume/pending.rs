@@ -4,6 +4,7 @@
 //! epoch is durable: data and nodes go to free space without the log.
 
 use super::Volume;
+use crate::format::class::CLASSES_MAX;
 use crate::format::layout::{ControlBlock, DataBlock};
 use spindle_clock::Mutex;
 use spindle_vfs::Result;
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub(super) struct Pending {
     space: Mutex<Vec<Space>>,
-    data_blocks: AtomicU64,
+    /// Data blocks that wait, by their classes.
+    data_blocks: [AtomicU64; CLASSES_MAX],
     /// Blocks of names that wait, by their cylinders.
     blocks: Mutex<BTreeMap<u64, u32>>,
 }
@@ -30,9 +32,9 @@ enum Space {
 }
 
 impl Pending {
-    /// Returns the data blocks that wait.
-    pub(super) fn data_blocks(&self) -> u64 {
-        self.data_blocks.load(Ordering::Relaxed)
+    /// Returns the data blocks of a class that wait.
+    pub(super) fn data_blocks(&self, class: usize) -> u64 {
+        self.data_blocks[class].load(Ordering::Relaxed)
     }
 
     /// Returns the number of blocks of names that wait, for each cylinder that has any.
@@ -48,13 +50,13 @@ impl Pending {
 
     /// Has the next commit free data blocks: the first, and their number.
     pub(super) fn add_data(&self, start: u64, len: u64) {
-        self.data_blocks.fetch_add(len, Ordering::Relaxed);
+        self.data_blocks[DataBlock(start).class()].fetch_add(len, Ordering::Relaxed);
         self.space.lock().push(Space::Data(start, len));
     }
 
     fn take(&self) -> Vec<Space> {
         let mut space = self.space.lock();
-        self.data_blocks.store(0, Ordering::Relaxed);
+        self.data_blocks.iter().for_each(|blocks| blocks.store(0, Ordering::Relaxed));
         self.blocks.lock().clear();
         std::mem::take(&mut *space)
     }
@@ -78,8 +80,9 @@ impl Volume {
                 let entered = match space {
                     Space::Block(block) => self.enter_free_block(tx, block),
                     Space::Data(start, len) => {
+                        let class = self.layout.class(DataBlock(start).class());
                         let byte = self.layout.data_byte(DataBlock(start));
-                        freed.push(byte..byte + len * self.layout.data_block_bytes());
+                        freed.push(byte..byte + len * class.block_bytes());
                         self.enter_free_data(tx, start, len)
                     }
                 };

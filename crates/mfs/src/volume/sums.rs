@@ -7,7 +7,7 @@
 
 use super::tx::{Allocated, Tx};
 use super::{Owner, Volume, update};
-use crate::format::layout::{DataBlock, Layout, index};
+use crate::format::layout::{DataBlock, index};
 use crate::format::runs::Runs;
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES, SUMS_IN_SECTOR, Source};
 use spindle_cache::{Cache, Epoch};
@@ -17,10 +17,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// The blocks that were allocated in the present epoch and in the one before.
-pub(crate) struct Fresh {
-    blocks: u64,
-    state: Mutex<Epochs>,
-}
+pub(crate) struct Fresh(Mutex<Epochs>);
 
 struct Epochs {
     present: Runs,
@@ -29,17 +26,21 @@ struct Epochs {
     epoch: Epoch,
 }
 
+/// Returns an empty set of blocks of any class.
+const fn no_blocks() -> Runs {
+    Runs::new(u64::MAX)
+}
+
 impl Fresh {
-    /// Returns none of so many blocks.
-    pub(super) fn new(blocks: u64) -> Self {
-        let state = Epochs { present: Runs::new(blocks), before: Runs::new(blocks), epoch: 0 };
-        Self { blocks, state: Mutex::new(state) }
+    /// Returns none.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Epochs { present: no_blocks(), before: no_blocks(), epoch: 0 }))
     }
 
     /// Notes that another epoch than `epoch` begins.
     pub(super) fn end_epoch(&self, epoch: Epoch) {
-        let mut state = self.state.lock();
-        state.before = std::mem::replace(&mut state.present, Runs::new(self.blocks));
+        let mut state = self.0.lock();
+        state.before = std::mem::replace(&mut state.present, no_blocks());
         state.epoch = epoch;
     }
 }
@@ -53,7 +54,7 @@ impl Volume {
     /// Notes that blocks were allocated in the present epoch.
     pub(super) fn note_fresh(&self, blocks: Range<u64>) {
         if self.has_sums() {
-            self.fresh.state.lock().present.enter(blocks);
+            self.fresh.0.lock().present.enter(blocks);
         }
     }
 
@@ -63,7 +64,7 @@ impl Volume {
         if !self.has_sums() {
             return (true, blocks);
         }
-        let state = self.fresh.state.lock();
+        let state = self.fresh.0.lock();
         match state.present.within(first..first + blocks).next() {
             Some(run) if run.start == first => (true, run.end - first),
             Some(run) => (false, run.start - first),
@@ -82,9 +83,9 @@ impl Volume {
 
     /// Reads the checksums of blocks, and keeps them in memory until the commit, so that setting
     /// them cannot fail.
-    pub(crate) fn hold_sums(&self, tx: &Tx<'_>, DataBlock(first): DataBlock, blocks: u64) -> Result<()> {
-        let (from, to) = (first / SUMS_IN_SECTOR, (first + blocks).div_ceil(SUMS_IN_SECTOR));
-        for sector in from..to {
+    pub(crate) fn hold_sums(&self, tx: &Tx<'_>, first: DataBlock, blocks: u64) -> Result<()> {
+        let (from, n) = self.layout.sum_place(first);
+        for sector in from..from + (n + blocks).div_ceil(SUMS_IN_SECTOR) {
             let (at, within) = self.layout.sum_sector_at(sector);
             let buffer = self.cache.get(at, SUM_PAGE_BYTES, None)?;
             if !sums::is_whole(&buffer.read()[within..within + SUM_SECTOR_BYTES], sector) {
@@ -98,7 +99,7 @@ impl Volume {
     /// Sets the checksums of the blocks from `first` on to those of `bytes`. A rollback leaves
     /// them, as it leaves data that was written in its place.
     pub(crate) fn set_sums(&self, tx: &Tx<'_>, first: DataBlock, bytes: &[u8]) -> Result<()> {
-        let blocks = bytes.chunks_exact(index(self.layout.data_block_bytes()));
+        let blocks = bytes.chunks_exact(index(self.layout.class(first.class()).block_bytes()));
         let sums: Vec<u32> = blocks.map(sums::sum_of).collect();
         self.put_sums(tx, first, &sums)
     }
@@ -147,7 +148,7 @@ impl Volume {
     /// Returns what says which checksums the blocks should have while the set is mounted.
     pub(crate) fn sum_source(&self) -> Arc<dyn Source> {
         let cache = Arc::downgrade(&self.cache);
-        Arc::new(Mounted { layout: self.layout.clone(), cache, fresh: self.fresh.clone() })
+        Arc::new(Mounted { cache, fresh: self.fresh.clone() })
     }
 }
 
@@ -157,7 +158,6 @@ fn damaged(sector: u64) -> Error {
 
 /// The structures of a mounted set.
 struct Mounted {
-    layout: Layout,
     cache: Weak<Cache>,
     fresh: Arc<Fresh>,
 }
@@ -170,9 +170,8 @@ impl Source for Mounted {
         Ok(page)
     }
 
-    fn is_on_its_way(&self, block: u64) -> bool {
-        debug_assert!(block < self.layout.data_blocks(), "a block of the set");
-        let state = self.fresh.state.lock();
+    fn is_on_its_way(&self, DataBlock(block): DataBlock) -> bool {
+        let state = self.fresh.0.lock();
         let has = |runs: &Runs| runs.within(block..block + 1).next().is_some();
         let before = self.cache.upgrade().is_none_or(|cache| !cache.is_durable(state.epoch));
         has(&state.present) || before && has(&state.before)

@@ -149,7 +149,8 @@ impl Volume {
             log::error!("an operation needs {bytes} bytes of a log that takes {}", self.log_limit());
             return Err(Error::NoSpace);
         }
-        if self.cache.wants_commit() || self.pending.data_blocks() > self.free_data_blocks_now() / SCARCE {
+        let is_scarce = |class| self.pending.data_blocks(class) > self.free_data_blocks_now(class) / SCARCE;
+        if self.cache.wants_commit() || (0..self.layout.classes.len()).any(is_scarce) {
             self.commit()?;
         }
         loop {

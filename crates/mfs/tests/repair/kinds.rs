@@ -31,13 +31,13 @@ impl Known<'_> {
 
     /// Returns the address of a data block.
     fn data_at(&self, block: u64) -> u64 {
-        let start = (self.v.layout().map_pages * 4096).next_multiple_of(8 * 1024);
+        let start = (self.v.layout().classes[0].map_pages * 4096).next_multiple_of(8 * 1024);
         DATA_BASE + start + block * 1024
     }
 
     /// Changes both headers of the log.
     fn log(&self, change: impl Fn(&mut [u8])) {
-        let log = self.v.set().log;
+        let log = &self.v.set().log[0];
         for at in [0, 4096] {
             let mut bytes = [0; 512];
             log.read_at(at, &mut bytes).unwrap();
@@ -74,7 +74,7 @@ const SOME: usize = usize::MAX;
 
 const PLANTS: &[Plant] = &[
     plant("LOG: corrupt: neither of its headers is whole", &[], 0, |k| {
-        let log = k.v.set().log;
+        let log = &k.v.set().log[0];
         log.write_at(0, &[7; 512]).unwrap();
         log.write_at(4096, &[7; 512]).unwrap();
     }),
@@ -112,11 +112,19 @@ const PLANTS: &[Plant] = &[
     plant("it is damaged (page 0 of the allocation map)", &[], 0, |k| {
         k.v.edit(DATA_BASE, 4096, None, |bytes| bytes.fill(3));
     }),
-    plant("ALLOCATION MAP PAGE 0: 8 BLOCKS ARE MARKED WRONGLY", &[], 0, |k| k.v.page(0, |b| b[64] ^= 0xff)),
-    plant("ALLOCATION MAP PAGE 0: IT COUNTS 1 FREE BLOCKS", &[], 0, |k| {
+    plant("ALLOCATION MAP PAGE 0 OF CLASS default: 8 BLOCKS ARE MARKED WRONGLY", &[], 0, |k| {
+        k.v.page(0, |b| b[64] ^= 0xff);
+    }),
+    plant("ALLOCATION MAP PAGE 0 OF CLASS default: IT COUNTS 1 FREE BLOCKS", &[], 0, |k| {
         k.v.page(0, |bytes| bytes[12..16].copy_from_slice(&1_u32.to_le_bytes()));
     }),
-    plant("ALLOCATION MAP PAGE 0: ITS TRACKS ARE MARKED WRONGLY", &[], 0, |k| k.v.page(0, |b| b[16] ^= 1)),
+    plant("ALLOCATION MAP PAGE 0 OF CLASS default: ITS TRACKS ARE MARKED WRONGLY", &[], 0, |k| {
+        k.v.page(0, |b| b[16] ^= 1);
+    }),
+    plant("ALLOCATION MAP PAGE 0 OF CLASS other: 8 BLOCKS ARE MARKED WRONGLY", &[], 0, |k| {
+        let at = k.v.layout().classes[1].map_page_at(0);
+        k.v.edit(at, 4096, Some(4), |bytes| bytes[65] ^= 0xff);
+    }),
     // Headers.
     plant("it is damaged (file header 2)", &[], 0, |k| k.v.edit(header_at(k, 2), 512, None, |b| b[300] ^= 1)),
     plant("ROOT INODE UNALLOCATED", &[], 0, |k| k.v.header(2, |bytes| bytes.fill(0))),
@@ -149,6 +157,24 @@ const PLANTS: &[Plant] = &[
         let own = word(&k.v.header_bytes(to), 128);
         k.v.edit(k.data_at(own), 2048, None, |bytes| bytes.fill(0xaa));
         k.v.header(to, |bytes| bytes[120..136].copy_from_slice(&from[120..136]));
+    }),
+    plant("OF CLASS other ON I=", &["/dir/sub/sparse"], 0, |k| {
+        // The last extents of a file, which are in another class than the first, lead to one block.
+        let next = |at: u64| word(&k.v.header_bytes(at), 16);
+        let mut last = word(&k.v.header_bytes(k.ino("/dir/sub/sparse")), 96);
+        while next(last) != 0 {
+            last = next(last);
+        }
+        k.v.header(last, |bytes| {
+            let from = word(bytes, 40);
+            assert_eq!((from & ((1 << 48) - 1)) >> 44, 1, "the class");
+            put(bytes, 56, from);
+        });
+    }),
+    plant("its class of data is 2", &["/file0"], 0, |k| k.v.header(k.ino("/file0"), |bytes| bytes[7] = 2)),
+    plant("a wrong extent", &["/file0"], 0, |k| {
+        // In a class that the set does not have.
+        k.v.header(k.ino("/file0"), |bytes| bytes[133] |= 0x30);
     }),
     // The attributes are lost, and nothing else.
     plant("ATTRIBUTES CORRUPTED I=", &["@/dir"], 0, |k| {

@@ -29,7 +29,8 @@ pub fn places(victim: &Victim) -> Vec<(u64, Structure)> {
     let (space, layout) = (victim.set().space, victim.layout());
     let mut places = Vec::new();
     let control = layout.cylinder_at(layout.cylinders);
-    let pages = (0..layout.map_pages).map(|page| layout.map_page_at(page));
+    let pages =
+        layout.classes.iter().flat_map(|class| (0..class.map_pages).map(|page| class.map_page_at(page)));
     for at in (0..control).step_by(512).chain(pages) {
         let mut bytes = [0; 512];
         spindle_device::Device::read_at(&*space, at, &mut bytes).unwrap();

@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{Repaired, check, repair};
-use spindle_mfs::newfs::{Member, Wishes, make};
-use spindle_mfs::{Layout, Mfs, OpenOptions, Role, Set};
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Class, Layout, Mfs, OpenOptions, Role, Set, Structure};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -53,7 +53,14 @@ fn wishes() -> Wishes {
     wishes.parameters.cylinder_bytes = 32 << 10;
     wishes.parameters.track_blocks = 8;
     wishes.parameters.data_block_bytes = 1024;
+    let structure = Structure { block_bytes: 1024, track_blocks: 16, stripe_bytes: 4096 };
+    wishes.classes = vec![Class { name: "other".parse().unwrap(), structure }];
     wishes
+}
+
+/// Returns an area of the second class of data, whose parts come after `before` others.
+const fn other(before: u32) -> NewArea {
+    NewArea { class: 1, part: Some(before), share: 4, ..NewArea::of(Role::Data) }
 }
 
 impl Victim {
@@ -64,7 +71,8 @@ impl Victim {
             (1536, Role::Control),
             (2048, Role::Data),
             (3072, Role::Data),
-            (1280, Role::Log),
+            // With the second class of data.
+            (2560, Role::Log),
         ];
         let media: Vec<Arc<MemoryDevice>> = if many {
             roles.iter().map(|(kib, _)| Arc::new(MemoryDevice::new(kib << 10))).collect()
@@ -75,7 +83,9 @@ impl Victim {
             let device = device.clone() as Arc<dyn Device>;
             if many { Member::of(device, roles[n].1) } else { Member::with_all(device) }
         };
-        let members: Vec<_> = media.iter().enumerate().map(member).collect();
+        let mut members: Vec<_> = media.iter().enumerate().map(member).collect();
+        let last = members.last_mut().unwrap();
+        last.areas.push(other(if many { 2 } else { 1 }));
         make(&members, &wishes(), &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
         let victim = Self { media };
         let devices = victim.devices();
@@ -102,7 +112,8 @@ impl Victim {
         let media = kib.map(|kib| Arc::new(MemoryDevice::new(kib << 10)));
         let roles = [Role::Control, Role::Control, Role::Data, Role::Log];
         let members = media.iter().zip(roles).map(|(device, role)| Member::of(device.clone(), role));
-        make(&members.collect::<Vec<_>>(), &wishes(), &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
+        let wishes = Wishes { classes: Vec::new(), ..wishes() };
+        make(&members.collect::<Vec<_>>(), &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
         Self { media: media.into() }
     }
 
@@ -122,6 +133,10 @@ impl Victim {
         create(fs, sub, "pipe", FileKind::Fifo, b"");
         let sparse = create(fs, sub, "sparse", FileKind::Regular, b"");
         for n in 0..90_u64 {
+            if n == 45 {
+                // Its blocks are in both classes of data.
+                fs.setxattr(sparse, b"user.spindle.class", b"other", XattrMode::Set, BY).unwrap();
+            }
             fs.write(sparse, n * 10_000, &[u8::try_from(n).unwrap() + 9; 700], BY).unwrap();
         }
         for (ino, len) in [(dir, 3000), (sparse, 1200), (sub, 20)] {
@@ -219,7 +234,7 @@ impl Victim {
     }
 
     pub fn page(&self, number: u64, change: impl FnOnce(&mut [u8])) {
-        self.edit(self.layout().map_page_at(number), 4096, Some(PAGE_SUM), change);
+        self.edit(self.layout().classes[0].map_page_at(number), 4096, Some(PAGE_SUM), change);
     }
 
     /// Returns the block of the root of a name map.

@@ -83,6 +83,12 @@ impl Mechanism {
         Arm { track: self.geometry.place(0).0 }
     }
 
+    /// Returns the time in which the heads move by so many cylinders before a write.
+    #[must_use]
+    pub fn seek(&self, cylinders: u32) -> Time {
+        self.write.time(cylinders)
+    }
+
     /// Returns the time to bring the heads to a track.
     #[must_use]
     pub fn reach(&self, arm: Arm, op: Op, track: Track) -> Time {

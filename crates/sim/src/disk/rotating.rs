@@ -139,6 +139,25 @@ impl Rotating {
         }
     }
 
+    /// Returns the time in which the heads move by so many cylinders before a write.
+    pub fn seek(&self, cylinders: u32) -> Time {
+        self.mechanism.seek(cylinders)
+    }
+
+    /// Moves the heads to the track of `sector`. A drive with a write cache moves them as it likes.
+    pub fn prepare(&mut self, now: Time, sector: u64) {
+        if self.cache.is_some() || sector >= self.sectors() {
+            return;
+        }
+        let (track, _) = self.mechanism.geometry.place(sector);
+        let seek = self.mechanism.reach(self.arm, Op::Write, track);
+        if seek > Time::ZERO {
+            self.stop_reading_on(now);
+            self.free_at = self.free_at.max(now + self.overhead) + seek;
+        }
+        (self.arm, self.head) = (Arm { track }, sector);
+    }
+
     /// Writes everything that the write cache holds.
     pub fn flush(&mut self, now: Time) -> Time {
         if self.cache.is_none() {

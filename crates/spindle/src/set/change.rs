@@ -1,11 +1,11 @@
 //! Changing the members of a set, mounted or not.
 //!
-//! The process that serves the mount of a set makes the changes ([`service`](super::service));
+//! The process that serves the mount of a set makes the changes ([`control`](crate::control));
 //! without a mount this process does, after a replay of the log.
 
 use super::open::OpenSet;
-use super::service;
 use crate::check::{Checked, MfsReport, Options, check};
+use crate::control::{self, Name, Request};
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions};
 use crate::newfs::rng;
@@ -88,7 +88,7 @@ pub type Report<'a> = dyn FnMut(Progress) -> Result<()> + 'a;
 pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
     let change = &change.with_absolute_paths();
     let set_id = super::find::label(spec)?.set_id;
-    match service::request(set_id, change, report)? {
+    match control::request(&Name::of_set(set_id), &Request::Members(change.clone()), report)? {
         Some(outcome) => Ok(outcome),
         None => open(spec, change)?.apply(change, report).context(spec),
     }
@@ -170,7 +170,7 @@ impl Change {
 
 impl OpenSet {
     /// Makes a change, whose paths are absolute.
-    pub(super) fn apply(&self, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
+    pub(crate) fn apply(&self, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
         let mut report = |progress| {
             report(progress).map_err(|error| {
                 let error = std::io::Error::other(error.to_string());

@@ -5,14 +5,15 @@ mod change;
 mod find;
 mod newfs;
 mod open;
-mod service;
 mod status;
 
 pub use change::{Change, NewDevice, Outcome, Report, ScrubReport, change, scrub};
 pub use find::{FoundMember, find};
 pub use newfs::{NewMember, Settings, newfs, parse_members};
 pub(crate) use open::OpenSet;
-pub use service::Service;
 pub use spindle_mfs::newfs::{NewArea, Wishes};
-pub use spindle_mfs::{Area, Label, Layout, Parameters, Progress, Role, Share, StorageUse};
-pub use status::{AreaState, AreaStatus, MemberStatus, Status, status};
+pub use spindle_mfs::{
+    Area, CLASS_ATTRIBUTE, Class, ClassLayout, ClassName, Label, Layout, Parameters, Progress, Role, Share,
+    StorageUse, Structure,
+};
+pub use status::{AreaState, AreaStatus, ClassStatus, MemberStatus, Status, status};

@@ -31,18 +31,21 @@ pub struct Settings {
 
 /// Parses the members of one role, in the order of their parts. Each has the form `PATH` or
 /// `PATH+PATH`, whose files are copies of one part. A path may end in `:SIZE`, by which a missing
-/// file is made; `parse_size` reads it. A path that occurs already gets one more area.
+/// file is made; `parse_size` reads it. A path that occurs already gets one more area. `class` is
+/// that of data, 0 for the default one; its parts come after those that are in `members`.
 ///
 /// # Errors
 /// If a path is empty or cannot be parsed.
 pub fn parse_members(
     members: &mut Vec<NewMember>,
-    role: Role,
+    (role, class): (Role, u8),
     words: &[String],
     parse_size: impl Fn(&str) -> Option<u64>,
 ) -> Result<()> {
-    for (n, word) in words.iter().enumerate() {
-        let part = if role == Role::Control { 0 } else { u32::try_from(n).unwrap_or(u32::MAX) };
+    let known = members.iter().flat_map(|member| &member.areas).filter(|area| area.role == role);
+    let first = known.filter_map(|area| area.part).max().map_or(0, |last| last + 1);
+    for (part, word) in (first..).zip(words) {
+        let part = if role == Role::Control { 0 } else { part };
         for name in word.split('+') {
             let (path, size) = match name.rsplit_once(':') {
                 Some((path, size)) if std::fs::symlink_metadata(name).is_err() => match parse_size(size) {
@@ -55,7 +58,7 @@ pub fn parse_members(
                 return Err(Error::new(format!("{word:?}: a member without a name")));
             }
             let spec = Spec::parse(path)?;
-            let area = NewArea { part: Some(part), ..NewArea::of(role) };
+            let area = NewArea { class, part: Some(part), ..NewArea::of(role) };
             match members.iter_mut().find(|member| member.spec == spec) {
                 Some(member) if member.areas.iter().any(|a| (a.role, a.part) == (role, area.part)) => {
                     return Err(Error::new(format!("{path}: named twice for {role} storage")));
@@ -125,7 +128,7 @@ mod tests {
         let size = |text: &str| text.parse().ok();
         for (role, words) in [(Role::Control, control), (Role::Data, data)] {
             let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
-            parse_members(&mut members, role, &words, size)?;
+            parse_members(&mut members, (role, 0), &words, size)?;
         }
         Ok(members)
     }
@@ -150,6 +153,11 @@ mod tests {
             ("x:y", None, vec![(Role::Data, 2)]),
         ];
         assert_eq!(found, expected.map(|(name, size, areas)| (name.to_owned(), size, areas)));
+        let mut members = members;
+        parse_members(&mut members, (Role::Data, 1), &["a".into(), "z".into()], |_| None).unwrap();
+        let second: Vec<_> =
+            members.iter().flat_map(|m| &m.areas).filter(|a| a.class == 1).map(|a| a.part).collect();
+        assert_eq!(second, [Some(3), Some(4)], "parts are numbered through all classes");
         assert!(parse(&["a", "a"], &[]).unwrap_err().to_string().contains("named twice"));
         assert!(parse(&["a+"], &[]).is_err());
     }

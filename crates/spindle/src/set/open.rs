@@ -5,7 +5,7 @@ use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_with};
 use crate::newfs::open_new;
 use spindle_clock::Mutex;
-use spindle_device::{Device, Spec};
+use spindle_device::{Claim, Device, Spec};
 use spindle_mfs::{Area, Set, read_label};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl OpenSet {
     }
 }
 
-/// Opens the members of a set as the options say. Several partitions of a disk share its lock. A
+/// Opens the members of a set as the options say. Several partitions of a disk share its claim. A
 /// mount claims only the device of `spec`, so the others are claimed here.
 fn open_members(
     spec: &Spec,
@@ -94,13 +94,18 @@ fn open_members(
     options: &OpenOptions,
 ) -> Result<Vec<(Spec, Arc<dyn Device>)>> {
     let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
-    let mut locked: Vec<PathBuf> = Vec::new();
+    let mut claimed: Vec<PathBuf> = Vec::new();
     let mut members = Vec::new();
     for FoundMember { spec, .. } in found {
-        let lock = !locked.contains(&spec.path);
-        let mountable = options.mountable && spec.path == named;
-        let device = open_with(&spec, &OpenOptions { mountable, ..options.clone() }, lock)?;
-        locked.push(spec.path.clone());
+        let claim = if claimed.contains(&spec.path) {
+            Claim::Elsewhere
+        } else if spec.path == named {
+            options.claim
+        } else {
+            Claim::Kept
+        };
+        let device = open_with(&spec, &OpenOptions { claim, ..options.clone() })?;
+        claimed.push(spec.path.clone());
         members.push((spec, device));
     }
     Ok(members)

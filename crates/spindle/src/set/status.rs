@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::image::open_device_unlocked;
 use serde::Serialize;
 use spindle_device::Spec;
-use spindle_mfs::{Label, Layout, Set, StorageUse};
+use spindle_mfs::{ClassLayout, Label, Layout, Role, Set, Share, StorageUse};
 
 /// The state of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +28,8 @@ pub struct AreaStatus {
     pub role: String,
     /// The part of the role's storage.
     pub index: u32,
+    /// Of data storage: the name of its class.
+    pub class: Option<String>,
     /// The number of the copy.
     pub copy: u32,
     /// Its length in bytes.
@@ -47,6 +49,36 @@ pub struct MemberStatus {
     pub areas: Vec<AreaStatus>,
 }
 
+/// A class of data.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Bytes of a striped track.
+    pub track_bytes: u64,
+    /// Bytes of a stripe unit.
+    pub stripe_bytes: u32,
+    /// Bytes of all its blocks.
+    pub bytes: u64,
+    /// How much is used, in bytes; none if that cannot be read.
+    pub share: Option<Share>,
+}
+
+impl ClassStatus {
+    fn of(class: &ClassLayout, share: Option<Share>) -> Self {
+        Self {
+            name: class.name.to_string(),
+            block_bytes: class.structure.block_bytes,
+            track_bytes: class.structure.track_bytes(),
+            stripe_bytes: class.structure.stripe_bytes,
+            bytes: class.blocks() * class.block_bytes(),
+            share,
+        }
+    }
+}
+
 /// A set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
@@ -58,15 +90,11 @@ pub struct Status {
     pub opened: i64,
     /// Bytes of a block of control storage.
     pub block_bytes: u32,
-    /// Bytes of a block of data storage.
-    pub data_block_bytes: u32,
-    /// Bytes of a striped track.
-    pub track_bytes: u64,
-    /// Bytes of a stripe unit.
-    pub stripe_bytes: u32,
     /// True if data blocks have checksums.
     pub checksums: bool,
-    /// Bytes of data storage.
+    /// The classes of data; the first one is the default one.
+    pub classes: Vec<ClassStatus>,
+    /// Bytes of data storage of all classes.
     pub data_bytes: u64,
     /// File headers that there can be, if control storage holds nothing else.
     pub headers: u64,
@@ -97,21 +125,22 @@ impl Status {
             return Err(crate::Error::new("no members"));
         };
         let layout = Layout::of(label)?;
-        let members = label.members().into_iter().map(|id| member_status(label, found, id)).collect();
-        let parameters = label.parameters;
+        let members =
+            label.members().into_iter().map(|id| member_status((label, &layout), found, id)).collect();
+        let storage = storage_use(found).ok();
+        let share = |n: usize| storage.as_ref().and_then(|storage| storage.classes.get(n).copied());
+        let classes = layout.classes.iter().enumerate().map(|(n, class)| ClassStatus::of(class, share(n)));
         Ok(Self {
             set_id: hexadecimal(label.set_id),
             epoch: label.epoch,
             opened: label.opened,
-            block_bytes: parameters.block_bytes,
-            data_block_bytes: parameters.data_block_bytes,
-            track_bytes: u64::from(parameters.track_blocks) * u64::from(parameters.data_block_bytes),
-            stripe_bytes: parameters.stripe_bytes,
-            checksums: parameters.checksums,
-            data_bytes: layout.data_blocks() * layout.data_block_bytes(),
+            block_bytes: label.parameters.block_bytes,
+            checksums: label.parameters.checksums,
+            classes: classes.collect(),
+            data_bytes: layout.data_bytes(),
             headers: layout.cylinders * layout.headers_in_cylinder(),
             cylinders: layout.cylinders,
-            storage: storage_use(found).ok(),
+            storage,
             members,
             unequal: label.unequal,
         })
@@ -133,11 +162,12 @@ fn storage_use(found: &[FoundMember]) -> Result<StorageUse> {
     Ok(Set::open(&devices)?.storage_use()?)
 }
 
-fn member_status(label: &Label, found: &[FoundMember], id: [u8; 16]) -> MemberStatus {
+fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: [u8; 16]) -> MemberStatus {
     let member = found.iter().find(|member| member.label.member_id == id);
     let areas = label.areas.iter().filter(|area| area.member_id == id).map(|area| AreaStatus {
         role: area.role.to_string(),
         index: area.index,
+        class: (area.role == Role::Data).then(|| layout.class(area.class.into()).name.to_string()),
         copy: area.copy,
         bytes: area.len,
         state: match member {

@@ -12,18 +12,39 @@ pub struct Adjust {
     pub uid: Option<u32>,
     /// New group.
     pub gid: Option<u32>,
-    /// New value of all times.
-    pub time: Option<Timestamp>,
+    /// New times.
+    pub times: Times,
+}
+
+/// The times of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Times {
+    /// Those of the source.
+    #[default]
+    Kept,
+    /// This time for all.
+    All(Timestamp),
+    /// At most this time. The time of the last read is that of the last change, because it would
+    /// not be the same a second time.
+    Latest(Timestamp),
 }
 
 impl Adjust {
     fn apply(&self, meta: &mut Meta) {
         meta.uid = self.uid.unwrap_or(meta.uid);
         meta.gid = self.gid.unwrap_or(meta.gid);
-        if let Some(time) = self.time {
-            meta.mtime = time;
-            meta.atime = Some(time);
-            meta.birthtime = Some(time);
+        match self.times {
+            Times::Kept => {}
+            Times::All(time) => {
+                meta.mtime = time;
+                meta.atime = Some(time);
+                meta.birthtime = Some(time);
+            }
+            Times::Latest(time) => {
+                meta.mtime = meta.mtime.min(time);
+                meta.atime = Some(meta.mtime);
+                meta.birthtime = Some(meta.birthtime.map_or(meta.mtime, |birth| birth.min(meta.mtime)));
+            }
         }
     }
 }
@@ -53,6 +74,10 @@ impl<S: Sink> Sink for Adjusted<'_, S> {
         let Body::File { size, content } = node.body else { return self.inner.put(node) };
         let mut content = Counted { content, copied: 0, step: self.step };
         self.inner.put(Node { body: Body::File { size, content: &mut content }, ..node })
+    }
+
+    fn wants(&self, path: &[u8]) -> bool {
+        self.inner.wants(path)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -268,6 +268,17 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
+    /// Leaves all directories, which gives them their attributes.
+    pub(super) fn close(&mut self) -> Result<()> {
+        while !self.stack.is_empty() {
+            self.leave()?;
+        }
+        if let Some(attrs) = self.root_final.take() {
+            self.set_final(self.root, &attrs)?;
+        }
+        Ok(())
+    }
+
     fn set_owner(&self, ino: Ino, meta: &Meta) -> Result<()> {
         let set = SetAttr { uid: Some(meta.uid), gid: Some(meta.gid), ..SetAttr::default() };
         self.fs.setattr(ino, &set, Privilege::Root)?;
@@ -364,12 +375,7 @@ impl Sink for ImageSink<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        while !self.stack.is_empty() {
-            self.leave()?;
-        }
-        if let Some(attrs) = self.root_final.take() {
-            self.set_final(self.root, &attrs)?;
-        }
+        self.close()?;
         self.left_out.warn();
         Ok(())
     }

@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         let mut content;
         let lost_part = |error: Error| {
             if let Some(lost) = self.lost {
-                lost(error.within(crate::text::printable(path)));
+                lost(error.within(crate::text::quoted(path)));
             }
         };
         let body = match attr.kind {

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct LocalSource {
     path: PathBuf,
     prefix: Vec<u8>,
+    follow: bool,
 }
 
 /// A directory on the path to the current node.
@@ -32,7 +33,13 @@ impl LocalSource {
     /// Returns a source of `path`, which may be a symbolic link, and of everything below it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), prefix: Vec::new() }
+        Self { path: path.to_owned(), prefix: Vec::new(), follow: true }
+    }
+
+    /// Returns a source of the symbolic link itself, if the path is one.
+    #[must_use]
+    pub fn not_followed(self) -> Self {
+        Self { follow: false, ..self }
     }
 
     /// Returns a source with `prefix` as the path of the root of the transfer.
@@ -52,10 +59,14 @@ impl Source for LocalSource {
             self.path.join(OsStr::from_bytes(rel)).display().to_string()
         };
         let name = self.path.as_os_str();
-        let top = rustix::fs::statat(CWD, name, AtFlags::empty()).context(self.path.display())?;
+        let (look, open) = if self.follow {
+            (AtFlags::empty(), OFlags::empty())
+        } else {
+            (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
+        };
+        let top = rustix::fs::statat(CWD, name, look).context(self.path.display())?;
         let mut levels: Vec<Level> = Vec::new();
-        let entered =
-            send(CWD, name, prefix, &top, OFlags::empty(), &mut links, sink).context(self.path.display())?;
+        let entered = send(CWD, name, prefix, &top, open, &mut links, sink).context(self.path.display())?;
         levels.extend(entered);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
@@ -63,6 +74,9 @@ impl Source for LocalSource {
                 continue;
             };
             let path = join(&level.path, &name);
+            if !sink.wants(&path) {
+                continue;
+            }
             let name = OsStr::from_bytes(&name);
             let entered = rustix::fs::statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(Error::from)
@@ -107,11 +121,8 @@ fn send(
         FileType::RegularFile => {
             let fd = open(dir, name, follow)?;
             meta.xattrs = xattrs(&fd)?;
-            let size = u64::try_from(stat.st_size).unwrap_or(0);
-            let stored = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
-            let sparse = stored < size;
-            let mut content = LocalContent { fd, size, at: 0, data_end: if sparse { 0 } else { size } };
-            sink.put(Node { path, body: Body::File { size, content: &mut content }, meta })?;
+            let mut content = content_of(fd, stat);
+            sink.put(Node { path, body: Body::File { size: content.size, content: &mut content }, meta })?;
             return Ok(None);
         }
         FileType::Symlink => {
@@ -129,8 +140,27 @@ fn send(
     Ok(None)
 }
 
+/// Opens a regular file for its content. Returns its size in bytes and the time of its last change
+/// besides.
+pub(super) fn open_content(path: &Path) -> Result<(u64, Timestamp, LocalContent)> {
+    let fd = open(CWD, path.as_os_str(), OFlags::empty())?;
+    let stat = rustix::fs::fstat(&fd)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Error::new("is not a regular file"));
+    }
+    let content = content_of(fd, &stat);
+    Ok((content.size, meta_of(&stat).mtime, content))
+}
+
+fn content_of(fd: OwnedFd, stat: &Stat) -> LocalContent {
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let stored = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+    let sparse = stored < size;
+    LocalContent { fd, size, at: 0, data_end: if sparse { 0 } else { size } }
+}
+
 fn meta_of(stat: &Stat) -> Meta {
-    let time = |secs: i64, nanos: u64| Timestamp::new(secs, u32::try_from(nanos).unwrap_or(0));
+    let time = |secs: i64, nanos: i64| Timestamp::new(secs, u32::try_from(nanos).unwrap_or(0));
     Meta {
         perm: stat.st_mode & 0o7777,
         uid: stat.st_uid,
@@ -198,7 +228,7 @@ fn with_growing_buffer(
 }
 
 /// The content of an open file, without its holes.
-struct LocalContent {
+pub(super) struct LocalContent {
     fd: OwnedFd,
     size: u64,
     at: u64,

@@ -7,26 +7,30 @@
 //! of files need no more memory than a few.
 
 mod adjust;
-mod census;
 mod image_content;
 mod image_sink;
 mod image_source;
 mod links;
 mod local_sink;
 mod local_source;
+mod manifest;
+mod mtree;
 mod pax;
+mod rehearsal;
 mod tar_reader;
 mod tar_writer;
 #[cfg(test)]
 mod tests;
 
-pub use adjust::{Adjust, Adjusted, Step};
-pub use census::CensusSink;
+pub use adjust::{Adjust, Adjusted, Step, Times};
 pub use image_content::ImageContent;
 pub use image_sink::{ImageSink, NewFiles};
 pub use image_source::ImageSource;
 pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
+pub use manifest::Manifested;
+pub use mtree::{Entry, EntryKind, Manifest, Names};
+pub use rehearsal::{Counts, Misfit, Rehearsed, Used, Walk, rehearse};
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;
 
@@ -150,6 +154,12 @@ pub trait Sink {
     /// If the node cannot be created.
     fn put(&mut self, node: Node<'_>) -> Result<()>;
 
+    /// Returns false if a node with this path and everything below it would be left out: a source
+    /// may then pass over it.
+    fn wants(&self, _path: &[u8]) -> bool {
+        true
+    }
+
     /// Finishes the transfer after the last node. Without this call the target is incomplete.
     ///
     /// # Errors
@@ -160,6 +170,10 @@ pub trait Sink {
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         (**self).put(node)
+    }
+
+    fn wants(&self, path: &[u8]) -> bool {
+        (**self).wants(path)
     }
 
     fn finish(&mut self) -> Result<()> {

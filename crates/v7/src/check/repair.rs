@@ -127,7 +127,7 @@ impl Image<'_> {
     fn fix(&self, finding: &Finding) -> Result<bool> {
         match finding {
             Finding::BadMode { ino, .. } | Finding::BadSize { ino, .. } | Finding::Leftover { ino } => {
-                self.put_inode(*ino, &Dinode::default())
+                self.put_inode(*ino, &self.inode(*ino)?.freed())
             }
             Finding::BadBlock { ino, pointer, .. } | Finding::DupBlock { ino, pointer, .. } => match *pointer
             {

@@ -16,8 +16,9 @@ pub struct Dinode {
     pub(crate) size: u64,
     /// Block addresses; the first one of a device node is its device number.
     pub(crate) addr: [u32; NADDR],
-    /// The byte after the addresses, which other systems may use; it is kept.
-    pub(crate) spare: u8,
+    /// How many files have had this number before, counted in the byte after the addresses, as in
+    /// System V Release 4. The older systems neither read nor write it.
+    pub(crate) generation: u8,
     pub(crate) atime: Timestamp,
     pub(crate) mtime: Timestamp,
     pub(crate) ctime: Timestamp,
@@ -36,7 +37,7 @@ impl Dinode {
             gid: disk.di_gid,
             size: disk.di_size.cast_unsigned().into(),
             addr: std::array::from_fn(|n| get_addr(&disk.di_addr[n * 3..], endian)),
-            spare: disk.di_addr[NADDR * 3],
+            generation: disk.di_addr[NADDR * 3],
             atime: time(disk.di_atime),
             mtime: time(disk.di_mtime),
             ctime: time(disk.di_ctime),
@@ -44,8 +45,13 @@ impl Dinode {
         }
     }
 
+    /// Returns the free inode that a file leaves.
+    pub(crate) fn freed(&self) -> Self {
+        Self { generation: self.generation.wrapping_add(1), ..Self::default() }
+    }
+
     pub(crate) fn encode(&self, bytes: &mut [u8], endian: Endian) {
-        let mut di_addr = [self.spare; NADDR * 3 + 1];
+        let mut di_addr = [self.generation; NADDR * 3 + 1];
         for (addr, bytes) in self.addr.iter().zip(di_addr.chunks_mut(3)) {
             put_addr(*addr, bytes, endian);
         }

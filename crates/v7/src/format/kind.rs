@@ -80,7 +80,8 @@ impl Format {
     }
 
     /// Returns the number of inodes in a block.
-    pub(crate) const fn inopb(self) -> u32 {
+    #[must_use]
+    pub const fn inopb(self) -> u32 {
         const { assert!(INODE_SIZE == 1 << 6) };
         self.bsize >> 6
     }

@@ -17,9 +17,9 @@ pub struct Lbn(pub u64);
 /// The root directory's inode. Inode 1 was meant for bad blocks and stays unused.
 pub const ROOT_INO: u16 = 2;
 /// First block of the inodes.
-const FIRST_INODE_BLOCK: u32 = 2;
+pub(crate) const FIRST_INODE_BLOCK: u32 = 2;
 /// Number of blocks that a three-byte address can reach.
-const MOST_BLOCKS: u32 = 1 << 24;
+pub(crate) const MOST_BLOCKS: u32 = 1 << 24;
 
 /// Converts a number to an index: Spindle needs a machine with 64 bits.
 #[allow(clippy::cast_possible_truncation)] // Asserted beside it.

@@ -6,4 +6,5 @@ pub(crate) mod free_list;
 pub(crate) mod kind;
 pub(crate) mod layout;
 pub mod ondisk;
+pub(crate) mod salvage;
 pub(crate) mod superblock;

@@ -44,6 +44,9 @@ pub struct Detected {
     pub superblock: Superblock,
     /// Other formats in which the device could also be read.
     pub others: Vec<Format>,
+    /// Why the one on the device cannot be used, if this one was guessed to read with: see
+    /// [`Superblock::salvage`].
+    pub unusable: Option<String>,
 }
 
 impl Superblock {
@@ -74,9 +77,7 @@ impl Superblock {
     /// # Errors
     /// [`Error::Unsupported`] if there is none, [`Error::Corrupt`] if its sizes are impossible.
     pub fn open(device: &dyn Device, format: Option<Format>) -> Result<Detected> {
-        let mut start = vec![0; START_BYTES.min(index(device.info().size_bytes))];
-        device.read_at(0, &mut start)?;
-        start.resize(START_BYTES, 0);
+        let start = start_of(device)?;
         let read = |format: Format| Self::decode(format, &start[index(format.superblock_byte())..]);
         let mut found =
             if let Some(format) = format { vec![read(format)] } else { candidates(device, &start, read) };
@@ -86,7 +87,8 @@ impl Superblock {
         }
         let superblock = found.remove(0);
         superblock.layout()?;
-        Ok(Detected { superblock, others: found.iter().map(|other| other.format).collect() })
+        let others = found.iter().map(|other| other.format).collect();
+        Ok(Detected { superblock, others, unusable: None })
     }
 
     /// Returns the checked geometry.
@@ -112,6 +114,14 @@ impl Superblock {
         let remembered = &head.s_inode[..usize::try_from(head.s_ninode).unwrap_or(0)];
         let remembers_inodes = remembered.iter().all(|ino| *ino <= layout.last_ino());
         free_is_data && remembers_inodes && has_root(&layout, device, start).unwrap_or(false)
+    }
+
+    /// Returns true if the device has a root directory, read with this super-block.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn has_root(&self, device: &dyn Device) -> Result<bool> {
+        has_root(&self.layout()?, device, &start_of(device)?)
     }
 
     /// Returns true if it is marked as unmounted, as far as its format has such a mark.
@@ -151,6 +161,10 @@ impl Detected {
             let reason = format!("it could be {format} as well as {}", others.join(" or "));
             object(reason, "name its format".into(), false);
         }
+        if let Some(why) = &self.unusable {
+            let reason = format!("its super-block cannot be used ({why}); its sizes are guessed");
+            object(reason, "copy its files away".into(), false);
+        }
         if !self.superblock.is_clean() {
             let why = if format.is_sysv() { format!("s_state {s_state:#x}") } else { "s_fmod is set".into() };
             object(format!("it was not unmounted cleanly ({why})"), CHECK.into(), true);
@@ -162,6 +176,14 @@ impl Detected {
         }
         found
     }
+}
+
+/// Returns the first bytes of a device, with zeros behind its end.
+fn start_of(device: &dyn Device) -> Result<Vec<u8>> {
+    let mut start = vec![0; START_BYTES.min(index(device.info().size_bytes))];
+    device.read_at(0, &mut start)?;
+    start.resize(START_BYTES, 0);
+    Ok(start)
 }
 
 /// Returns the super-blocks, read by `read`, of all formats in which the device could be read.

@@ -12,7 +12,7 @@ impl V7 {
         let di = &state.di;
         Attr {
             ino: Ino(inode.ino.into()),
-            generation: 0,
+            generation: di.generation.into(),
             kind: di.kind().unwrap_or(FileKind::Regular),
             perm: u32::from(di.mode) & 0o7777,
             nlink: di.nlink.into(),

@@ -7,14 +7,16 @@ use crate::format::entry::Entry;
 use crate::format::layout::{Block, index};
 use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
 use crate::tree::mount::V7;
+use crate::volume::bmap::Run;
 use crate::volume::tx::Tx;
-use spindle_tree::Found;
+use spindle_tree::{Found, Unreadable};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
 impl V7 {
     /// Calls `look` with every entry from byte `from` on, used or not, and its offset, until `look`
-    /// breaks with a value.
+    /// breaks with a value. If nobody can change the directory, blocks that cannot be read are
+    /// passed over.
     pub(crate) fn each_entry<T>(
         &self,
         ino: u16,
@@ -26,10 +28,14 @@ impl V7 {
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
         while at < end {
             let (lbn, start) = self.layout().split(at);
-            let run = self.volume.bmap(ino, di, lbn)?;
+            let run = self.volume.bmap(ino, di, lbn);
+            let run = self.volume.past_damage(run, Unreadable::PassedOver)?;
+            let run = run.unwrap_or(Run { at: None, blocks: 1 });
             let next = (lbn.0 + run.blocks) * u64::from(self.layout().format.bsize);
-            if let Some(block) = run.at {
-                let buffer = self.volume.metadata(block)?;
+            if let Some(block) = run.at
+                && let buffer = self.volume.metadata(block)
+                && let Some(buffer) = self.volume.past_damage(buffer, Unreadable::PassedOver)?
+            {
                 let bytes = buffer.read();
                 let stop = start + index(end.min(next) - at);
                 for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {

@@ -1,5 +1,6 @@
 //! The old file system's inodes, for the operations that all file systems share ([`spindle_tree`]).
 
+use super::lost_root;
 use super::mount::V7;
 use crate::format::dinode::{Dinode, id, storable};
 use crate::format::layout::ROOT_INO;
@@ -120,12 +121,15 @@ impl Tree for V7 {
     }
 
     fn read_inode(&self, ino: u16) -> Result<Dinode> {
+        if ino == ROOT_INO && self.lost_root.is_some() {
+            return Ok(lost_root::inode());
+        }
         self.volume.read_dinode(ino)
     }
 
     fn derive(&self) {}
 
-    fn new_stream(&self) -> Arc<Stream> {
+    fn new_stream(&self, _di: &Self::Dinode) -> Arc<Stream> {
         self.volume.cache.stream(self.layout().format.bsize, 1)
     }
 
@@ -145,12 +149,13 @@ impl Tree for V7 {
         _by: Privilege,
     ) -> Result<NewInode<Self>> {
         let mut di = self.new_dinode(node)?;
-        let ino = self.volume.alloc_inode(tx, &di)?;
+        let ino = self.volume.alloc_inode(tx, &mut di)?;
         if di.is_directory() {
             self.dir_init(tx, ino, &mut di, parent.0)?;
         }
         self.volume.store(tx, ino, &di)?;
-        Ok(NewInode { ino, di, stream: self.new_stream() })
+        let stream = self.new_stream(&di);
+        Ok(NewInode { ino, di, stream })
     }
 
     fn free_orphan(&self, inode: &Arc<Inode>) -> Result<()> {
@@ -162,7 +167,7 @@ impl Tree for V7 {
             if state.di.has_blocks() {
                 self.shrink(tx, inode, &mut state.di, 0)?;
             }
-            state.di = Dinode::default();
+            state.di = state.di.freed();
             self.volume.free_inode(tx, inode.ino)
         })?;
         self.nodes.table.drop_freed(inode);
@@ -174,7 +179,10 @@ impl Tree for V7 {
     }
 
     fn dir_find(&self, ino: u16, state: &State, name: &[u8]) -> Result<Option<Found<u16>>> {
-        self.find_entry(ino, &state.di, name)
+        match &self.lost_root {
+            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            _ => self.find_entry(ino, &state.di, name),
+        }
     }
 
     fn dir_reserve(

@@ -5,6 +5,7 @@ mod dir;
 mod extents;
 mod file;
 mod inode;
+pub(crate) mod lost_root;
 pub(crate) mod mount;
 mod ops;
 mod truncate;

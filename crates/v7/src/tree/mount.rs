@@ -14,7 +14,7 @@ use crate::volume::Volume;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
 use spindle_device::Device;
-use spindle_tree::{Nodes, NodesOf, Operations};
+use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, Objection, Result};
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ pub struct OpenOptions {
 pub struct V7 {
     pub(crate) volume: Volume,
     pub(crate) nodes: NodesOf<Self>,
+    /// What stands in for the root directory, if that is lost.
+    pub(crate) lost_root: Option<LostRoot<u16>>,
     objections: Vec<Objection>,
     was_clean: bool,
 }
@@ -62,6 +64,9 @@ impl V7 {
         options: &OpenOptions,
     ) -> Result<Self> {
         let mut objections = detected.objections(&*device);
+        for damage in objections.iter().filter(|_| detected.unusable.is_some()) {
+            log::warn!("{}: {}; {}", device.info().name, damage.reason, damage.remedy);
+        }
         let superblock = detected.superblock;
         let layout = superblock.layout()?;
         let sector_bytes = device.info().sector_bytes;
@@ -86,13 +91,25 @@ impl V7 {
         let forced = options.force && objections.iter().all(|objection| objection.overridable);
         let read_only = options.read_only || device_read_only || !(objections.is_empty() || forced);
         let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;
-        let v7 =
-            Self { volume, nodes: Nodes::new(options.atime), was_clean: objections.is_empty(), objections };
-        let root = v7.iget(ROOT_INO).map_err(Error::of_root)?;
+        let mut v7 = Self {
+            volume,
+            nodes: Nodes::new(options.atime),
+            lost_root: None,
+            was_clean: objections.is_empty(),
+            objections,
+        };
+        if let Err(error) = v7.check_root() {
+            v7.lost_root = Some(v7.stand_in_for_root(error)?);
+        }
+        Ok(v7)
+    }
+
+    fn check_root(&self) -> Result<()> {
+        let root = self.iget(ROOT_INO).map_err(Error::of_root)?;
         if !root.is_directory {
             return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
         }
-        Ok(v7)
+        Ok(())
     }
 
     /// Returns the reasons why it was opened read-only although writing was requested, and

@@ -60,6 +60,7 @@ impl FileSystem for V7 {
             blocks: self.layout().data_blocks().into(),
             bfree: space.free_blocks.into(),
             bavail: space.free_blocks.into(),
+            reserve: 0,
             files: u64::from(self.layout().last_ino() - ROOT_INO),
             ffree: space.free_inodes.into(),
             name_max: u32::try_from(DIRSIZ).unwrap_or(0),
@@ -79,6 +80,10 @@ impl FileSystem for V7 {
         self.look_up(dir, name)
     }
 
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        self.reference_number(ino)
+    }
+
     fn forget(&self, ino: Ino, count: u64) {
         self.forget_references(ino, count);
     }
@@ -90,6 +95,10 @@ impl FileSystem for V7 {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let dir = self.directory(dir)?;
+        if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
+            lost.list(from, sink);
+            return Ok(());
+        }
         let mut at = from;
         loop {
             // Copy some and release the lock: the sink may call back.
@@ -202,6 +211,10 @@ impl FileSystem for V7 {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.volume.passed_over()
     }
 
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {

@@ -12,11 +12,11 @@ use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 
 impl Volume {
-    /// Allocates a free inode and stores `di` in it.
+    /// Allocates a free inode and stores `di` in it, with the generation that the inode has.
     ///
     /// # Errors
     /// [`Error::NoSpace`] if there is none.
-    pub(crate) fn alloc_inode(&self, tx: &Tx<'_>, di: &Dinode) -> Result<u16> {
+    pub(crate) fn alloc_inode(&self, tx: &Tx<'_>, di: &mut Dinode) -> Result<u16> {
         let mut space = self.space.lock();
         loop {
             let head = &mut space.superblock.head;
@@ -29,6 +29,7 @@ impl Volume {
             head.s_ninode -= 1;
             let ino = head.s_inode[top];
             if (ROOT_INO + 1..=self.layout.last_ino()).contains(&ino) && self.is_free_inode(ino)? {
+                di.generation = self.decode_inode(ino)?.generation;
                 self.store(tx, ino, di)?;
                 space.free_inodes = space.free_inodes.saturating_sub(1);
                 tx.note_allocated(Allocated::Inode(ino));
@@ -74,7 +75,8 @@ impl Volume {
         let (block, offset) = self.layout.inode_at(ino);
         let buffer = self.metadata(block)?;
         let range = offset..offset + INODE_SIZE;
-        Dinode::default().encode(buffer.write_shared(tx).bytes_mut(range), self.layout.format.endian);
+        let freed = self.decode_inode(ino)?.freed();
+        freed.encode(buffer.write_shared(tx).bytes_mut(range), self.layout.format.endian);
         self.enter_free_inode(tx, ino)
     }
 

@@ -18,8 +18,7 @@ impl Volume {
         if ino < ROOT_INO || ino > self.layout.last_ino() {
             return Err(Error::Stale);
         }
-        let (block, offset) = self.layout.inode_at(ino);
-        let di = Dinode::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian);
+        let di = self.decode_inode(ino)?;
         let damaged = |what: String| Err(Error::corrupt(what, format!("inode {ino}")));
         if di.mode == 0 {
             return Err(Error::Stale);
@@ -32,6 +31,12 @@ impl Volume {
             return damaged(format!("size is {}", di.size));
         }
         Ok(di)
+    }
+
+    /// Returns an inode of the disk as it is, also a free one.
+    pub(crate) fn decode_inode(&self, ino: u16) -> Result<Dinode> {
+        let (block, offset) = self.layout.inode_at(ino);
+        Ok(Dinode::decode(&self.metadata(block)?.read()[offset..], self.layout.format.endian))
     }
 
     /// Writes an inode into its block.
@@ -50,7 +55,8 @@ impl Volume {
     /// Returns the block that a pointer on the disk leads to; `None` for a hole.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it leads out of the data area or to a free block.
+    /// [`Error::Corrupt`] if it leads out of the data area or, where something can be changed, to a
+    /// free block; to read, the free list need not be right.
     pub(crate) fn pointer(&self, raw: u32, ino: u16) -> Result<Option<Block>> {
         if raw == 0 {
             return Ok(None);
@@ -58,7 +64,7 @@ impl Volume {
         let damaged =
             |what: &str| Error::corrupt(format!("block pointer {raw} {what}"), format!("inode {ino}"));
         let block = self.layout.data_block(raw).ok_or_else(|| damaged("leads outside the data"))?;
-        if self.space.lock().free.has(block) {
+        if !self.is_read_only() && self.space.lock().free.has(block) {
             Err(damaged("leads to a free block"))
         } else {
             Ok(Some(block))

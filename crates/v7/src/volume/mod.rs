@@ -41,7 +41,7 @@ impl Volume {
     /// Opens the volume that `superblock` describes, with the `free` blocks.
     ///
     /// # Errors
-    /// Device errors while free inodes are counted.
+    /// Device errors while free inodes are counted, unless it is opened to read.
     pub(crate) fn open(
         layout: Layout,
         superblock: Superblock,
@@ -53,7 +53,13 @@ impl Volume {
         let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
         let volume =
             Self { layout, cache, clock, space: Mutex::new(space), condition: Condition::new(read_only) };
-        volume.space.lock().free_inodes = volume.count_free_inodes()?;
+        volume.space.lock().free_inodes = match volume.count_free_inodes() {
+            Err(error) if read_only => {
+                log::error!("the free inodes cannot be counted: {error}");
+                0
+            }
+            count => count?,
+        };
         Ok(volume)
     }
 

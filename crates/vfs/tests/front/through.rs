@@ -55,6 +55,10 @@ impl FileSystem for Through {
         self.0.lookup(&ROOT, dir, name)
     }
 
+    fn reference(&self, ino: Ino) -> Result<Attr> {
+        self.0.fs().reference(ino)
+    }
+
     fn forget(&self, ino: Ino, count: u64) {
         self.0.forget(ino, count);
     }

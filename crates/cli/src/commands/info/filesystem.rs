@@ -1,5 +1,6 @@
 //! The report of `spindle info` on a fast file system: its superblock, with the numbers of dumpfs.
 
+use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
@@ -168,7 +169,7 @@ impl FileSystemInfo {
             volume_name: if new_fields { text_of(&fs.fs_volname) } else { String::new() },
             last_mounted_on: text_of(&fs.fs_fsmnt),
             fs_id: format!("{:08x}{:08x}", fs.fs_id[0], fs.fs_id[1]),
-            last_written: text::exact(Timestamp::new(time, 0)),
+            last_written: date::exact(Timestamp::new(time, 0)),
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
             log: LogInfo::of(superblock, device)?,

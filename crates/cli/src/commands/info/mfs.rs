@@ -1,8 +1,8 @@
 //! The report of `spindle info` on a member of a multi-structured file system.
 
+use crate::date;
 use crate::error::Result;
 use crate::output::Output;
-use crate::text;
 use serde::Serialize;
 use spindle::set::{AreaState, Label, Share, Status, StorageUse, find};
 use spindle_clock::Timestamp;
@@ -75,23 +75,14 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         0 => "never opened to write".into(),
         nanos => {
             let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
-            format!("opened to write or changed {} times, last at {}", status.epoch - 1, text::exact(time))
+            format!("opened to write or changed {} times, last at {}", status.epoch - 1, date::exact(time))
         }
     };
     row("use", opened)?;
-    row(
-        "blocks",
-        format!(
-            "{} bytes{}, striped by {} in tracks of {}; control {}",
-            status.data_block_bytes,
-            if status.checksums { " with checksums" } else { "" },
-            number::bytes(status.stripe_bytes.into()),
-            number::bytes(status.track_bytes),
-            status.block_bytes
-        ),
-    )?;
+    let checksums = if status.checksums { "; data blocks with checksums" } else { "" };
+    row("blocks", format!("{} bytes in control storage{checksums}", status.block_bytes))?;
     if let Some(storage) = &status.storage {
-        let StorageUse { headers, name_blocks, data_bytes, log_bytes, .. } = storage;
+        let StorageUse { headers, name_blocks, log_bytes, .. } = storage;
         let share = |of: &Share| format!("{} used, {} free", of.used, of.free);
         row("headers", format!("{} (cylinders: {})", share(headers), storage.header_cylinders))?;
         row("names", format!("{} blocks (cylinders: {})", share(name_blocks), storage.name_cylinders))?;
@@ -99,8 +90,25 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         row("unused", format!("cylinders: {}, for {each} headers each", storage.unused_cylinders))?;
         let bytes =
             |share: &Share| format!("{} used, {} free", number::bytes(share.used), number::bytes(share.free));
-        row("data", bytes(data_bytes))?;
         row("log", bytes(log_bytes))?;
+    }
+    for class in &status.classes {
+        let share = match &class.share {
+            Some(Share { used, free }) => {
+                format!("{} used, {} free", number::bytes(*used), number::bytes(*free))
+            }
+            None => number::bytes(class.bytes),
+        };
+        row(
+            "data",
+            format!(
+                "class {}: {share}; blocks of {} bytes, striped by {} in tracks of {}",
+                class.name,
+                class.block_bytes,
+                number::bytes(class.stripe_bytes.into()),
+                number::bytes(class.track_bytes),
+            ),
+        )?;
     }
     for member in &status.members {
         let path = member.path.clone().unwrap_or_else(|| format!("(member {})", member.member_id));
@@ -116,7 +124,9 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
                 _ if area.copy > 0 => format!("{}, copy {}", area.index, area.copy),
                 _ => area.index.to_string(),
             };
-            let what = format!("{} {place}", area.role);
+            let class = area.class.iter().filter(|_| status.classes.len() > 1);
+            let class: String = class.map(|name| format!(" ({name})")).collect();
+            let what = format!("{} {place}{class}", area.role);
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }
     }

@@ -1,5 +1,6 @@
 //! The report of `spindle info` on an old file system.
 
+use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
@@ -50,7 +51,7 @@ impl OldInfo {
             clean: superblock.is_clean(),
             writable: objections.is_empty(),
             objections,
-            last_written: text::exact(Timestamp::new(superblock.head.s_time.into(), 0)),
+            last_written: date::exact(Timestamp::new(superblock.head.s_time.into(), 0)),
             s_fname: name(&superblock.tail.s_fname),
             s_fpack: name(&superblock.tail.s_fpack),
             s_isize: layout.s_isize,

@@ -1,5 +1,8 @@
 //! `spindle newfs -t mfs`: the multi-structured file system.
 
+mod data_class;
+
+use self::data_class::DataClass;
 use super::Args;
 use crate::error::{Failure, Result};
 use crate::interruptible::Interruptible;
@@ -7,7 +10,7 @@ use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle::Spec;
-use spindle::set::{NewArea, NewMember, Parameters, Role, Settings, Wishes, newfs, parse_members};
+use spindle::set::{NewArea, NewMember, Parameters, Role, Settings, Structure, Wishes, newfs, parse_members};
 use spindle_report::number;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,6 +25,10 @@ pub struct SetArgs {
     /// Data storage, striped: 1 to 32; D0+E0 makes E0 a copy of D0
     #[arg(long, value_name = "D0,D1,…", value_delimiter = ',', requires = "control")]
     data: Vec<String>,
+    /// A further class of data, with its own storage and structure; files get the class of their
+    /// directory. Options: block=BYTES, stripe=BYTES, track=BLOCKS
+    #[arg(long, value_name = "NAME=D0,D1,…[:OPTIONS]", requires = "control", value_parser = data_class::parse)]
+    data_class: Vec<DataClass>,
     /// Striping factor: bytes of a file that go to one member before the next one's turn
     #[arg(long, value_name = "BYTES", value_parser = text::parse_small)]
     stripe: Option<u32>,
@@ -44,6 +51,7 @@ impl SetArgs {
     pub fn is_given(&self) -> bool {
         !self.control.is_empty()
             || self.checksums
+            || !self.data_class.is_empty()
             || [self.stripe, self.track, self.control_block, self.cylinder].iter().any(Option::is_some)
     }
 }
@@ -60,14 +68,21 @@ struct Report {
     control_bytes: u64,
     headers: u64,
     data_bytes: u64,
+    classes: Vec<ClassReport>,
     log_bytes: u64,
     block_bytes: u32,
     cylinder_bytes: u32,
-    data_block_bytes: u32,
-    track_blocks: u32,
-    stripe_bytes: u32,
     checksums: bool,
     written: bool,
+}
+
+#[derive(Serialize)]
+struct ClassReport {
+    name: String,
+    bytes: u64,
+    block_bytes: u32,
+    track_blocks: u32,
+    stripe_bytes: u32,
 }
 
 #[derive(Serialize)]
@@ -80,6 +95,8 @@ struct MemberReport {
 struct AreaReport {
     role: String,
     index: u32,
+    /// Of data storage: the name of its class.
+    class: Option<String>,
     copy: u32,
     bytes: u64,
 }
@@ -105,7 +122,10 @@ fn members(args: &Args) -> Result<Vec<NewMember>> {
         if words.len() > most {
             return Err(Failure::usage(format!("a set has at most {most} of {role} storage")));
         }
-        parse_members(&mut members, role, words, |size| text::parse_bytes(size).ok())?;
+        parse_members(&mut members, (role, 0), words, |size| text::parse_bytes(size).ok())?;
+    }
+    for (n, class) in (1..).zip(&args.set.data_class) {
+        parse_members(&mut members, (Role::Data, n), &class.members, |size| text::parse_bytes(size).ok())?;
     }
     for member in &mut members {
         member.size = member.size.or(args.size);
@@ -126,19 +146,21 @@ fn wishes(args: &Args) -> Wishes {
         checksums: *checksums,
         ..usual.parameters
     };
-    Wishes { parameters, ..usual }
+    let classes = args.set.data_class.iter().map(|class| class.beside(parameters.structure())).collect();
+    let root_owner = args.fs.owner_of_root();
+    Wishes { parameters, classes, root_owner, ..usual }
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.fs.is_for_ffs_only() {
         return Err(Failure::usage(
-            "a multi-structured file system takes only the parameters -s, -b, --stripe, --track, \
-             --checksums, --control-block and --cylinder",
+            "a multi-structured file system takes only the parameters -s, -b, --root-owner, \
+             --data-class, --stripe, --track, --checksums, --control-block and --cylinder",
         ));
     }
     let members = members(args)?;
     let wishes = wishes(args);
-    let settings = Settings { force: args.force, dry_run: args.dry_run, timestamp: args.timestamp };
+    let settings = Settings { force: args.force, dry_run: args.dry_run, timestamp: args.timestamp()? };
     let set =
         newfs(&members, &wishes, settings, |device| Arc::new(Interruptible(device))).map_err(|error| {
             match &args.image {
@@ -150,6 +172,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let area = |area: &spindle::set::Area| AreaReport {
         role: area.role.to_string(),
         index: area.index,
+        class: (area.role == Role::Data).then(|| layout.class(area.class.into()).name.to_string()),
         copy: area.copy,
         bytes: area.len,
     };
@@ -163,13 +186,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         members: members.iter().zip(label.members()).map(member_of).collect(),
         control_bytes: label.part_bytes(Role::Control).into_iter().sum(),
         headers: layout.cylinders * layout.headers_in_cylinder(),
-        data_bytes: layout.data_blocks() * layout.data_block_bytes(),
+        data_bytes: layout.data_bytes(),
+        classes: layout.classes.iter().map(class_report).collect(),
         log_bytes: label.part_bytes(Role::Log).into_iter().sum(),
         block_bytes: label.parameters.block_bytes,
         cylinder_bytes: label.parameters.cylinder_bytes,
-        data_block_bytes: label.parameters.data_block_bytes,
-        track_blocks: label.parameters.track_blocks,
-        stripe_bytes: label.parameters.stripe_bytes,
         checksums: label.parameters.checksums,
         written: !args.dry_run,
     };
@@ -181,6 +202,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn class_report(class: &spindle::set::ClassLayout) -> ClassReport {
+    let Structure { block_bytes, track_blocks, stripe_bytes } = class.structure;
+    let (name, bytes) = (class.name.to_string(), class.blocks() * class.block_bytes());
+    ClassReport { name, bytes, block_bytes, track_blocks, stripe_bytes }
 }
 
 fn show(out: &mut Output, report: &Report) -> Result<()> {
@@ -200,18 +227,26 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
         };
         let name = |area: &AreaReport| {
             let copy = if copies(area) { format!(", copy {}", area.copy) } else { String::new() };
-            format!("{} {} ({}{copy})", area.role, area.index, number::bytes(area.bytes))
+            let class = area.class.as_ref().filter(|_| report.classes.len() > 1);
+            let class = class.map_or_else(String::new, |name| format!(", class {name}"));
+            format!("{} {} ({}{copy}{class})", area.role, area.index, number::bytes(area.bytes))
         };
         let areas: Vec<_> = areas.iter().map(name).collect();
         out.line(format!("  {path}: {}", areas.join(", ")))?;
     }
-    out.line(format!(
-        "blocks of {} bytes{}, striped by {} in tracks of {} blocks; room for {} files or names in {} of control",
-        report.data_block_bytes,
-        if report.checksums { " with checksums" } else { "" },
-        number::bytes(report.stripe_bytes.into()),
-        report.track_blocks,
-        report.headers,
-        number::bytes(report.control_bytes),
-    ))
+    let control = number::bytes(report.control_bytes);
+    let room = format!("room for {} files or names in {control} of control", report.headers);
+    let with = if report.checksums { " with checksums" } else { "" };
+    for (n, class) in report.classes.iter().enumerate() {
+        let stripe = number::bytes(class.stripe_bytes.into());
+        let ClassReport { name, bytes, block_bytes, track_blocks, .. } = class;
+        let structure = format!(
+            "blocks of {block_bytes} bytes{with}, striped by {stripe} in tracks of {track_blocks} blocks"
+        );
+        out.line(match n {
+            0 => format!("{structure}; {room}"),
+            _ => format!("class {name}: {} in {structure}", number::bytes(*bytes)),
+        })?;
+    }
+    Ok(())
 }

@@ -32,13 +32,23 @@ struct Report<'a> {
 pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<ExitCode> {
     if args.fs.is_for_ffs() {
         return Err(Failure::usage(
-            "an old file system takes only the parameters -s, -L, --inodes and --gap; its type determines the others",
+            "an old file system takes only the parameters -s, -L, --root-owner, --inodes and --gap; its type determines the others",
         ));
     }
+    let timestamp = args.timestamp()?;
     let plan_for = |size_bytes: u64| {
         let name = args.fs.label().unwrap_or_default().as_bytes().to_vec();
         let (inodes, interleave) = (args.inodes, args.gap);
-        Plan::new(&Parameters { inodes, interleave, name, ..Parameters::new(format, size_bytes) })
+        let usual = Parameters::new(format, size_bytes);
+        let mut root_owner = args.fs.owner_of_root();
+        if args.fs.root_owner().is_none() && root_owner.0.max(root_owner.1) > u16::MAX.into() {
+            log::warn!(
+                "{image}: the root directory belongs to root, as user {} is too large a number",
+                root_owner.0
+            );
+            root_owner = usual.root_owner;
+        }
+        Plan::new(&Parameters { inodes, interleave, name, root_owner, ..usual })
     };
     let plan = if args.dry_run {
         plan_for(args.size.map_or_else(|| size_of(spec), Ok)?).context(image)?
@@ -46,7 +56,7 @@ pub fn run(args: &Args, image: &str, spec: &Spec, format: Format) -> Result<Exit
         let (device, created) = open_new(spec, args.size, args.force)?;
         let has = device.info().size_bytes;
         let made = plan_for(args.size.map_or(has, |size| size.min(has)))
-            .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(args.timestamp)).map(|()| plan));
+            .and_then(|plan| write(&plan, &Interruptible(&*device), &*clock(timestamp)).map(|()| plan));
         made.inspect_err(|_| created.undo()).context(image)?
     };
     let layout = &plan.layout;

@@ -66,18 +66,20 @@ impl Round<'_> {
             while let Some(part) = parts.next_if(|part| part.lbn < extent.end()) {
                 extents.push(extent.part(at, part.lbn));
                 at = part.lbn;
-                while let Some(found) = self.checker.claims.allocate(part.end() - at) {
+                let class = DataBlock(part.start).class();
+                while let Some(found) = self.checker.claims[class].allocate(part.end() - at) {
                     let len = found.end - found.start;
-                    extents.push(Extent { lbn: at, start: found.start, len });
-                    copies.push((part.start + (at - part.lbn), found.start, len));
+                    let DataBlock(start) = DataBlock::of(class, found.start);
+                    extents.push(Extent { lbn: at, start, len });
+                    copies.push((part.start + (at - part.lbn), start, len));
                     at += len;
                 }
                 at = part.end();
             }
             extents.push(extent.part(at, extent.end()));
         }
-        let extents =
-            Extents::new(extents.0, self.checker.layout.data_blocks(), &format!("file header {ino}"))?;
+        let place = format!("file header {ino}");
+        let extents = Extents::new(extents.0, &self.checker.layout, header.class, &place)?;
         header.contents = Contents::Extents(extents);
         let count = header.extents().len().saturating_sub(HEADER_EXTENTS);
         let lens = overflow::packed(count);

@@ -110,7 +110,7 @@ fn begin(set: &Set, clock: &dyn Clock) -> Result<(Ring, bool)> {
         ring.restart(marked)?;
         return Ok((ring, log.findings.contains(&Finding::InUse {})));
     }
-    Ring::renew(&*set.log, set.label.set_id, clock.now(), marked)?;
+    Ring::renew(&*set.log[0], set.label.set_id, clock.now(), marked)?;
     let (ring, _) = set.open_log(set.space.clone())?;
     Ok((ring.ok_or_else(|| Error::corrupt("it was lost meanwhile", "log"))?.needed(), true))
 }
@@ -180,12 +180,14 @@ impl Round<'_> {
         Ok(changed)
     }
 
-    /// Writes the allocation map.
+    /// Writes the allocation maps.
     fn allocation_map(&mut self) -> Result<bool> {
         let mut changed = false;
-        for page in 0..self.checker.layout.map_pages {
-            let bytes = self.checker.expected_page(page);
-            changed |= self.image.put(self.checker.layout.map_page_at(page), &bytes)?;
+        for number in 0..self.checker.layout.classes.len() {
+            for page in 0..self.checker.layout.class(number).map_pages {
+                let bytes = self.checker.expected_page(number, page);
+                changed |= self.image.put(self.checker.layout.class(number).map_page_at(page), &bytes)?;
+            }
         }
         Ok(changed)
     }

@@ -121,7 +121,7 @@ impl SetImage {
     fn make(shape: &'static Shape) -> Result<Self> {
         let media: Vec<_> = shape.members.iter().map(|(kib, _)| MemoryDevice::new(kib << 10)).collect();
         let rig = Rig::healthy(&media);
-        let area = |&(role, part, share): &Place| NewArea { role, part: Some(part), share };
+        let area = |&(role, part, share): &Place| NewArea { part: Some(part), share, ..NewArea::of(role) };
         let members: Vec<_> = rig
             .members
             .iter()

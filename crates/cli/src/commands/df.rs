@@ -1,0 +1,199 @@
+//! `spindle df`
+
+use crate::error::{Context, Result};
+use crate::image::{self, Failures, ReadArgs};
+use crate::output::Output;
+use crate::target::Target;
+use crate::text::{human, quoted};
+use serde::Serialize;
+use spindle::{Image, partition};
+use spindle_vfs::FsStat;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Show the free space of file systems in images
+///
+/// As on BSD, Avail is what users other than root can have: the free space without the reserve
+/// (minfree). If root has used some of the reserve, Avail is negative and Capacity above 100 %.
+/// Any member names the whole of a set.
+#[derive(clap::Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_long_help = "EXAMPLES
+    spindle df -h disk.img
+    spindle df -ih disk.img@s1a disk.img@s1d
+    spindle df --json disk.img | jq '.[].available_bytes'"
+)]
+pub struct Args {
+    /// Show sizes with units, as 1.5K
+    #[arg(short = 'h', overrides_with = "kilobytes")]
+    human: bool,
+    /// Show sizes in units of 1024 bytes, not of 512
+    #[arg(short = 'k')]
+    kilobytes: bool,
+    /// Also show the number of inodes
+    #[arg(short = 'i')]
+    inodes: bool,
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
+    /// The images; a path in an image means the image
+    #[arg(value_name = "IMAGE", required = true)]
+    images: Vec<OsString>,
+}
+
+/// The space and inodes of a file system.
+#[derive(Serialize)]
+struct Space {
+    image: String,
+    size_bytes: u64,
+    used_bytes: u64,
+    free_bytes: u64,
+    /// What users other than root can have; negative if root has used some of the reserve.
+    available_bytes: i128,
+    reserve_bytes: u64,
+    capacity_percent: f64,
+    inodes: u64,
+    inodes_used: u64,
+    inodes_free: u64,
+}
+
+impl Space {
+    fn of(image: &str, stat: &FsStat) -> Self {
+        let bytes = |units: u64| units * u64::from(stat.frsize);
+        let used = bytes(stat.blocks.saturating_sub(stat.bfree));
+        let available = i128::from(bytes(stat.bfree)) - i128::from(bytes(stat.reserve));
+        Self {
+            image: image.to_owned(),
+            size_bytes: bytes(stat.blocks),
+            used_bytes: used,
+            free_bytes: bytes(stat.bfree),
+            available_bytes: available,
+            reserve_bytes: bytes(stat.reserve),
+            capacity_percent: percent(used.into(), i128::from(used) + available),
+            inodes: stat.files,
+            inodes_used: stat.files.saturating_sub(stat.ffree),
+            inodes_free: stat.ffree,
+        }
+    }
+}
+
+/// Returns a part of a whole in percent, to tenths; all of nothing is 100.
+fn percent(part: i128, whole: i128) -> f64 {
+    if whole <= 0 {
+        return 100.0;
+    }
+    // Not more than the size of a device in bytes.
+    #[expect(clippy::cast_precision_loss)]
+    let percent = (part * 1000 / whole) as f64 / 10.0;
+    percent
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let failures = Failures::default();
+    let mut found = Vec::new();
+    for word in &args.images {
+        let space = Target::in_image(word).and_then(|target| space(&target.image, args.read));
+        found.extend(failures.unless(space)?);
+    }
+    let mut out = Output::stdout();
+    if args.json {
+        out.json(&found)?;
+    } else if !found.is_empty() {
+        show(&mut out, args, &found)?;
+    }
+    out.finish()?;
+    Ok(failures.exit_code())
+}
+
+fn space(name: &str, read: ReadArgs) -> Result<Space> {
+    let image = Image::open(&partition::find(name)?, &read.open_options())?;
+    image::print_log_notes(&name, &image);
+    let stat = image.fs().statfs().context(name);
+    image.unmount().context(name)?;
+    Ok(Space::of(name, &stat?))
+}
+
+fn show(out: &mut Output, args: &Args, found: &[Space]) -> Result<()> {
+    let unit = if args.kilobytes { 1024 } else { 512 };
+    let size = |bytes: i128| {
+        if args.human {
+            let sign = if bytes < 0 { "-" } else { "" };
+            format!("{sign}{}", human(u64::try_from(bytes.unsigned_abs()).unwrap_or(u64::MAX)))
+        } else {
+            (bytes / unit).to_string()
+        }
+    };
+    let blocks = match (args.human, args.kilobytes) {
+        (true, _) => "Size",
+        (false, true) => "1K-blocks",
+        (false, false) => "512-blocks",
+    };
+    let mut head = vec!["Filesystem", blocks, "Used", "Avail", "Capacity"];
+    if args.inodes {
+        head.extend(["iused", "ifree", "%iused"]);
+    }
+    let mut rows = vec![head.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()];
+    for space in found {
+        let mut row = vec![
+            quoted(space.image.as_bytes()),
+            size(space.size_bytes.into()),
+            size(space.used_bytes.into()),
+            size(space.available_bytes),
+            format!("{:.0}%", space.capacity_percent),
+        ];
+        if args.inodes {
+            row.extend([
+                space.inodes_used.to_string(),
+                space.inodes_free.to_string(),
+                format!("{:.0}%", percent(space.inodes_used.into(), space.inodes.into())),
+            ]);
+        }
+        rows.push(row);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, &width))| {
+            if n == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        out.line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: what is available is what is free without the reserve, and becomes negative.
+    #[test]
+    fn the_reserve_is_not_available() {
+        let stat = |bfree| FsStat {
+            bsize: 8192,
+            frsize: 1024,
+            blocks: 1000,
+            bfree,
+            bavail: 0,
+            reserve: 80,
+            files: 100,
+            ffree: 75,
+            name_max: 255,
+        };
+        let full = Space::of("a", &stat(30));
+        assert_eq!((full.available_bytes, full.used_bytes), (-50 * 1024, 970 * 1024));
+        assert!((full.capacity_percent - 105.4).abs() < 0.01, "{}", full.capacity_percent);
+        let half = Space::of("a", &stat(540));
+        assert_eq!((half.available_bytes, half.capacity_percent, half.inodes_used), (460 * 1024, 50.0, 25));
+        assert!(
+            (Space::of("a", &FsStat { blocks: 0, reserve: 0, ..stat(0) }).capacity_percent - 100.0).abs()
+                < 0.01
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! `spindle mfs class`: the classes of data of files.
+
+use super::named;
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, ReadArgs, WriteArgs};
+use crate::output::Output;
+use crate::target::{ImagePath, Target};
+use crate::text;
+use spindle::path::resolve;
+use spindle::set::{self, CLASS_ATTRIBUTE};
+use spindle_vfs::{Error, Privilege, Vfs, XattrMode};
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+/// Prints the class of a file, or gives it the class `name`.
+pub fn run(target: &OsStr, name: Option<&str>) -> Result<ExitCode> {
+    let target = Target::in_image(target)?;
+    // An attribute of this name is an ordinary one in other file systems.
+    let status = set::status(&named(&target.image)?).context(&target.image)?;
+    let Some(name) = name else {
+        let class = image::read(&target.image, ReadArgs::default(), |vfs| {
+            let node = resolve(vfs, &target.path, true).context(&target.image)?;
+            Ok(vfs.fs().getxattr(node.ino(), CLASS_ATTRIBUTE)?)
+        })?;
+        let mut out = Output::stdout();
+        out.line(text::printable(&class))?;
+        out.finish()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let classes: Vec<_> = status.classes.iter().map(|class| class.name.as_str()).collect();
+    if !classes.contains(&name) {
+        let known = classes.join(", ");
+        let what = format!("there is no class {name:?} of data; the set has: {known}");
+        return Err(Failure::new(what)).context(&target.image);
+    }
+    image::change(&target.image, WriteArgs::default(), |vfs| set_class(vfs, &target, name))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set_class(vfs: &Vfs, target: &ImagePath, name: &str) -> Result<()> {
+    let node = resolve(vfs, &target.path, true).context(&target.image)?;
+    let fs = vfs.fs();
+    let set = fs.setxattr(node.ino(), CLASS_ATTRIBUTE, name.as_bytes(), XattrMode::Set, Privilege::Root);
+    let refused = |what: &str| Err(Failure::new(what)).context(target.display());
+    match set {
+        Err(Error::NotEmpty) => refused(
+            "it has data in blocks of another size than those of the class; copy it into a directory of the class",
+        ),
+        Err(Error::Invalid) => refused("a file of this kind has no data"),
+        other => Ok(other.context(target.display())?),
+    }
+}

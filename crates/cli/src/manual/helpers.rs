@@ -1,0 +1,90 @@
+//! The commands in section 8: what mount(8), umount(8), mkfs(8) and fsck(8) call.
+
+use super::sections::{Section, sections};
+use crate::commands::helper;
+use clap::Command;
+
+const MOUNT: &str = "Mount a file system for mount(8)
+
+mount(8) calls this program for file systems of the type \"spindle\". It does what \"spindle mount\" \
+does, with the same options of -o and the same exit codes; see spindle-mount(1). In place of a \
+device, /etc/fstab and the command line name an image: a block device, a file, or a partition in \
+one of them (disk.img@s1a).";
+
+const MOUNT_MORE: &str = "EXIT CODES
+    0   mounted
+    32  could not be mounted
+
+EXAMPLES
+    mount -t spindle /dev/sdb1 /mnt
+    mount -t spindle -o ro,allow_other /srv/disk.img@s1a /mnt
+
+    Lines of /etc/fstab:
+
+    /dev/sdb1          /srv/bsd   spindle  defaults,allow_other  0 2
+    /srv/disk.img@s1a  /srv/disk  spindle  noauto,user,noatime   0 0";
+
+const UMOUNT: &str = "Unmount a file system for umount(8)
+
+umount(8) calls this program for file systems that Spindle serves. It does what \"spindle umount\" \
+does: it returns when the image is complete, and fails if it is not.";
+
+const MKFS: &str = "Make a file system for mkfs(8)
+
+mkfs(8) calls this program for the type \"spindle\", with all options that it is given. It does what \
+\"spindle newfs\" does and has the same options; see spindle-newfs(1). The value of the first option \
+must be a word of its own (-O 1 and not -O1), because mkfs(8) otherwise passes on its own arguments.";
+
+const MKFS_MORE: &str = "EXIT CODES
+    0  done    1  failed    2  invalid command line
+
+EXAMPLES
+    mkfs -t spindle /dev/sdb1
+    mkfs -t spindle -O 1 --dialect netbsd -L home /dev/sdb1";
+
+const FSCK: &str = "Check a file system for fsck(8)
+
+fsck(8) calls this program for file systems of the type \"spindle\": at boot, with -a, for those \
+whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see spindle-fsck(1). \
+Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
+that do not begin with / for options.
+
+UFS cannot be repaired yet: -a, -p and -y replay its log, and mark it clean if it has no problems.";
+
+const FSCK_MORE: &str = "EXAMPLES
+    fsck -t spindle -n /dev/sdb1
+
+    A line of /etc/fstab; its last field has it checked at boot:
+
+    /dev/sdb1  /srv/bsd  spindle  defaults,allow_other  0 2";
+
+/// Returns the helpers, built. `cli` is the whole command line, built.
+pub fn commands(cli: &Command) -> Vec<Command> {
+    let newfs = cli.find_subcommand("newfs").cloned().unwrap_or_default();
+    let fsck_codes = cli.find_subcommand("fsck").map(exit_codes).unwrap_or_default();
+    let umount_codes = cli.find_subcommand("umount").map(exit_codes).unwrap_or_default();
+    let [mount, umount, fsck] = helper::command_lines();
+    let name = "mkfs.spindle";
+    let mkfs = newfs.name(name).bin_name(name).display_name(name).visible_alias(None);
+    let described = [
+        (mount, MOUNT, MOUNT_MORE.to_owned()),
+        (umount, UMOUNT, umount_codes),
+        (mkfs, MKFS, MKFS_MORE.to_owned()),
+        (fsck, FSCK, format!("{fsck_codes}\n{FSCK_MORE}")),
+    ];
+    let helpers = described.into_iter().map(|(helper, about, more)| {
+        let first = about.lines().next().unwrap_or_default();
+        let mut helper = helper.about(first).long_about(about).after_long_help(more);
+        helper.build();
+        helper
+    });
+    helpers.collect()
+}
+
+/// Returns the exit codes in the help of a command, as they stand there.
+fn exit_codes(command: &Command) -> String {
+    let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let lines = sections(&help).into_iter().find(Section::is_exit_codes).map(|section| section.lines);
+    let lines = lines.unwrap_or_default().into_iter().map(|line| format!("\n    {line}"));
+    format!("EXIT CODES{}\n", lines.collect::<String>())
+}

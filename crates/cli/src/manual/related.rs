@@ -1,0 +1,122 @@
+//! Which pages belong together, and which files a command uses. A test holds this to the commands.
+
+/// A reference to a page.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Name of the page.
+    pub name: String,
+    /// Section of the manual.
+    pub section: String,
+    /// It is a page of Spindle.
+    pub is_ours: bool,
+}
+
+/// For each page the pages that it refers to. A command stands without the `spindle-` before it,
+/// another program with its section.
+const SEE_ALSO: &[(&str, &[&str])] = &[
+    ("spindle", &["fsck.spindle", "mkfs.spindle", "mount.spindle", "umount.spindle"]),
+    ("newfs", &["fsck", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
+    ("info", &["fsck", "ls", "mfs-status", "stat", "tunefs"]),
+    ("mount", &["fsck", "info", "mount.spindle", "trace-record", "tunefs", "umount", "fstab(5)", "mount(8)"]),
+    ("umount", &["fsck", "mount", "umount.spindle", "umount(8)"]),
+    ("fsck", &["fsck.spindle", "info", "mfs-scrub", "mount", "fsck(8)"]),
+    ("tunefs", &["fsck", "info", "mount", "newfs"]),
+    ("mfs", &["fsck", "info", "mount", "newfs"]),
+    ("mfs-status", &["info", "mfs", "mfs-replace", "mfs-scrub"]),
+    ("mfs-replace", &["mfs", "mfs-add", "mfs-remove", "mfs-status"]),
+    ("mfs-add", &["mfs", "mfs-remove", "mfs-replace", "mfs-status"]),
+    ("mfs-remove", &["mfs", "mfs-add", "mfs-replace", "mfs-status"]),
+    ("mfs-scrub", &["fsck", "mfs", "mfs-replace", "mfs-status"]),
+    ("ls", &["cat", "cp", "info", "stat"]),
+    ("cat", &["cp", "export", "ls"]),
+    ("stat", &["info", "ls"]),
+    ("cp", &["cat", "export", "import", "ln", "ls", "mv"]),
+    ("mkdir", &["cp", "ls", "rm"]),
+    ("rm", &["ls", "mkdir", "mv"]),
+    ("mv", &["cp", "ln", "rm"]),
+    ("ln", &["cp", "ls", "mv"]),
+    ("import", &["cp", "export", "newfs", "tar(1)"]),
+    ("export", &["cat", "cp", "import", "tar(1)"]),
+    ("waste", &["lab", "newfs", "trace-report"]),
+    ("lab", &["trace", "waste"]),
+    ("lab-list", &["lab", "lab-run"]),
+    ("lab-run", &["lab", "lab-all", "lab-list", "lab-presets"]),
+    ("lab-presets", &["lab", "lab-run", "trace-replay"]),
+    ("lab-all", &["lab", "lab-list", "lab-run"]),
+    ("trace", &["lab", "mount", "waste"]),
+    ("trace-analyze", &["trace", "trace-cachesim", "trace-report", "trace-show"]),
+    ("trace-cachesim", &["trace", "trace-analyze", "trace-export", "trace-report"]),
+    ("trace-export", &["trace", "trace-import"]),
+    ("trace-import", &["trace", "trace-analyze", "trace-export", "trace-show", "strace(1)"]),
+    ("trace-replay", &["lab-presets", "trace", "trace-synth"]),
+    ("trace-report", &["trace", "trace-analyze", "trace-cachesim", "tunefs"]),
+    ("trace-record", &["mount", "trace", "trace-import", "trace-report", "trace-show", "strace(1)"]),
+    ("trace-show", &["trace", "trace-analyze", "trace-import", "trace-record"]),
+    ("trace-synth", &["trace", "trace-analyze", "trace-replay"]),
+    ("mount.spindle", &["mount", "umount.spindle", "fstab(5)", "mount(8)"]),
+    ("umount.spindle", &["mount.spindle", "umount", "umount(8)"]),
+    ("mkfs.spindle", &["fsck.spindle", "mount.spindle", "newfs", "mkfs(8)"]),
+    ("fsck.spindle", &["fsck", "mkfs.spindle", "mount.spindle", "fstab(5)", "fsck(8)"]),
+];
+
+const FSTAB: (&str, &str) = ("/etc/fstab", "the file systems that mount(8) and fsck(8) know");
+const LOG: (&str, &str) =
+    ("/.spindlelog", "in the root directory of a UFS, its log, except where NetBSD would have its own");
+const RECORDS: (&str, &str) = (
+    "/run/spindle, /run/user/UID/spindle",
+    "records of mounts, from which umount learns when an image is complete",
+);
+
+/// For each page that has any, the files that the command uses, and what for.
+const FILES: &[(&str, &[(&str, &str)])] = &[
+    ("mount", &[FSTAB, LOG, RECORDS]),
+    ("umount", &[RECORDS]),
+    ("tunefs", &[LOG]),
+    ("mount.spindle", &[FSTAB, LOG, RECORDS]),
+    ("umount.spindle", &[FSTAB, RECORDS]),
+    ("fsck.spindle", &[FSTAB]),
+];
+
+/// Returns the entry of a page in a table.
+fn entry<T>(table: &'static [(&str, &'static [T])], page: &str) -> Option<&'static [T]> {
+    table.iter().find(|(short, _)| full_name(short) == page).map(|(_, entry)| *entry)
+}
+
+/// Returns the name of the page that an entry is for.
+fn full_name(short: &str) -> String {
+    let is_full = short == "spindle" || short.ends_with(".spindle");
+    if is_full { short.to_owned() } else { format!("spindle-{short}") }
+}
+
+/// Returns the pages that a page refers to.
+pub fn see_also(page: &str) -> Vec<Reference> {
+    let mut references = Vec::new();
+    if page != "spindle" {
+        references.push(reference("spindle"));
+    }
+    references.extend(entry(SEE_ALSO, page).unwrap_or_default().iter().map(|other| reference(other)));
+    references
+}
+
+/// Returns the files of a page.
+pub fn files(page: &str) -> &'static [(&'static str, &'static str)] {
+    entry(FILES, page).unwrap_or_default()
+}
+
+/// Returns the names of all pages in the tables.
+#[cfg(test)]
+pub fn known_pages() -> Vec<String> {
+    SEE_ALSO
+        .iter()
+        .map(|(page, _)| full_name(page))
+        .chain(FILES.iter().map(|(page, _)| full_name(page)))
+        .collect()
+}
+
+fn reference(short: &str) -> Reference {
+    if let Some((name, section)) = short.trim_end_matches(')').split_once('(') {
+        return Reference { name: name.to_owned(), section: section.to_owned(), is_ours: false };
+    }
+    let section = if short.ends_with(".spindle") { "8" } else { "1" };
+    Reference { name: full_name(short), section: section.to_owned(), is_ours: true }
+}

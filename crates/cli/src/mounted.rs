@@ -1,0 +1,91 @@
+//! What the process that serves a mount does when it is asked to.
+
+use serde_json::Value;
+use spindle::control::{Answering, Request};
+use spindle::mounted::MountedImage;
+use spindle::set::Report;
+use spindle::{Error, OpenOptions, Result};
+use spindle_clock::Mutex;
+use spindle_fuse::{MountOptions, Remounter};
+use std::sync::Arc;
+
+/// A mount that this process serves.
+pub struct Mount {
+    image: Arc<MountedImage>,
+    remounter: Remounter,
+    options: Mutex<MountOptions>,
+    /// The settings with which the image was opened.
+    opened: OpenOptions,
+}
+
+impl Mount {
+    /// Returns the mount of `image`, which was opened as `opened` says, with its options.
+    pub fn new(
+        image: Arc<MountedImage>,
+        remounter: Remounter,
+        options: MountOptions,
+        opened: OpenOptions,
+    ) -> Self {
+        Self { image, remounter, options: Mutex::new(options), opened }
+    }
+
+    /// Changes the mount as these options of `-o` say. To make it read-only the kernel comes first:
+    /// it refuses if files are open for writing, and sends all data that it has kept. To make it
+    /// writable the image comes first.
+    fn remount(&self, text: &str) -> Result<()> {
+        let failed = |error: spindle_fuse::Error| {
+            let why =
+                if error.is_busy() { ": files are open for writing, or are open and removed" } else { "" };
+            Error::new(format!("{error}{why}"))
+        };
+        let mut options = self.options.lock();
+        let new = options.remounted(text).map_err(failed)?;
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::new("only a mount by root can be remounted; unmount it, and mount it again"));
+        }
+        match (options.read_only, new.read_only) {
+            (false, true) => {
+                self.remounter.remount(&new).map_err(failed)?;
+                self.reopen(&new)?;
+            }
+            (true, false) => {
+                self.reopen(&new)?;
+                if let Err(error) = self.remounter.remount(&new).map_err(failed) {
+                    self.reopen(&options)?;
+                    return Err(error);
+                }
+            }
+            _ => {
+                self.remounter.remount(&new).map_err(failed)?;
+                self.image.set_atime(new.atime);
+            }
+        }
+        *options = new;
+        Ok(())
+    }
+
+    /// Opens the image again as the options say.
+    fn reopen(&self, options: &MountOptions) -> Result<()> {
+        let open = OpenOptions {
+            read_only: options.read_only,
+            force: options.force,
+            atime: options.atime,
+            ..self.opened.clone()
+        };
+        self.remounter.while_paused(|references| self.image.reopen(&open, references))
+    }
+}
+
+impl Answering for Mount {
+    fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value> {
+        let done = match request {
+            Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
+            Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
+            Request::Remount(text) => {
+                self.remount(text)?;
+                Ok(Value::Null)
+            }
+        };
+        done.map_err(|error| Error::new(error.to_string()))
+    }
+}

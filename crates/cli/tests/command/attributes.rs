@@ -1,0 +1,146 @@
+//! `chmod`, `chown` and `touch` on images, without a mount.
+
+use crate::support::Bench;
+
+/// Makes an image with a small tree.
+fn image(newfs: &str) -> Bench {
+    let bench = Bench::new();
+    bench.ok(newfs);
+    bench.write("t/dir/file", "text");
+    bench.write("t/dir/program", "#!/bin/sh");
+    bench.shell("chmod 644 t/dir/file; chmod 4755 t/dir/program; chmod 755 t t/dir; ln t/dir/file t/hard");
+    bench.ok("cp -rp t a.img:/");
+    bench
+}
+
+fn field(bench: &Bench, path: &str, name: &str) -> serde_json::Value {
+    bench.json(&format!("stat --json a.img:{path}"))[0][name].clone()
+}
+
+fn mode(bench: &Bench, path: &str) -> String {
+    field(bench, path, "mode").as_str().unwrap().to_owned()
+}
+
+/// Promise: chmod takes octal and symbolic modes, goes through directories with -R, follows links
+/// but with -h, and does the other operands if one fails; on every kind of file system.
+#[test]
+fn chmod_changes_permissions() {
+    for newfs in ["newfs -s 8m a.img", "newfs -t v7 -s 4m a.img", "newfs -t mfs -s 64m a.img"] {
+        let bench = image(newfs);
+        bench.ok("chmod 600 a.img:/t/dir/file");
+        assert_eq!(mode(&bench, "/t/dir/file"), "0600");
+        bench.ok("chmod go+r,u+x a.img:/t/dir/file a.img:/t/hard");
+        assert_eq!(mode(&bench, "/t/hard"), "0744");
+        bench.ok("chmod -R g=u,o= a.img:/t");
+        assert_eq!(
+            [
+                mode(&bench, "/t"),
+                mode(&bench, "/t/dir"),
+                mode(&bench, "/t/dir/file"),
+                mode(&bench, "/t/dir/program")
+            ],
+            ["0770", "0770", "0770", "4770"]
+        );
+        bench.ok("chmod -w a.img:/t/hard");
+        assert_eq!(mode(&bench, "/t/hard"), "0570");
+        bench.fails("chmod 644 a.img:/none a.img:/t/hard", 1, &["a.img: /none: no such file or directory"]);
+        assert_eq!(mode(&bench, "/t/hard"), "0644");
+        bench.fails("chmod u+y a.img:/t", 2, &["u+y", "u+x,go-w"]);
+        bench.fails("chmod 644", 2, &["IMAGE:/PATH"]);
+        bench.check("a.img");
+    }
+    let bench = image("newfs -s 8m a.img");
+    bench.ok("ln -s dir/file a.img:/t/link");
+    bench.ok("chmod 611 a.img:/t/link");
+    assert_eq!(mode(&bench, "/t/dir/file"), "0611");
+    let link = mode(&bench, "/t/link");
+    bench.ok("chmod -R 700 a.img:/t");
+    assert_eq!((mode(&bench, "/t/link"), mode(&bench, "/t/dir/file")), (link, "0700".into()));
+    bench.ok("chmod -h 711 a.img:/t/link");
+    assert_eq!((mode(&bench, "/t/link"), mode(&bench, "/t/dir/file")), ("0711".into(), "0700".into()));
+    bench.check("a.img");
+}
+
+/// Promise: chown sets owner, group or both by number, clears the set-id bits of programs, and says
+/// what is wrong with names and with numbers that the format has no room for.
+#[test]
+fn chown_changes_owners() {
+    let bench = image("newfs -s 8m a.img");
+    let owner = |path| (field(&bench, path, "uid"), field(&bench, path, "gid"));
+    bench.ok("chown 10:20 a.img:/t/dir/program");
+    assert_eq!(owner("/t/dir/program"), (10.into(), 20.into()));
+    assert_eq!(mode(&bench, "/t/dir/program"), "0755");
+    bench.ok("chown 30 a.img:/t/dir/program");
+    bench.ok("chown :40 a.img:/t/dir/program");
+    assert_eq!(owner("/t/dir/program"), (30.into(), 40.into()));
+    bench.ok("ln -s dir/file a.img:/t/link");
+    bench.ok("chown -R 1001:1002 a.img:/t");
+    for path in ["/t", "/t/dir", "/t/dir/file", "/t/link"] {
+        assert_eq!(owner(path), (1001.into(), 1002.into()), "{path}");
+    }
+    bench.ok("chown 5 a.img:/t/link");
+    assert_eq!((owner("/t/dir/file").0, owner("/t/link").0), (5.into(), 1001.into()));
+    bench.ok("chown -h 6 a.img:/t/link");
+    assert_eq!((owner("/t/dir/file").0, owner("/t/link").0), (5.into(), 6.into()));
+    bench.fails("chown root a.img:/t", 2, &["'root' is no number", "/etc/passwd"]);
+    bench.fails("chown 1: a.img:/t", 2, &["'' is no number"]);
+    bench.check("a.img");
+    let bench = image("newfs -t v7 -s 4m a.img");
+    bench.fails("chown 70000 a.img:/t", 1, &["a.img: /t: owner 70000:", "the largest number is"]);
+    bench.check("a.img");
+}
+
+/// Promise: touch sets the times that are named and creates what is missing; -c does not; a time
+/// can come from another file, and one that does not fit is refused.
+#[test]
+fn touch_sets_times() {
+    let bench = image("newfs -s 8m a.img");
+    let times = |path| (field(&bench, path, "atime"), field(&bench, path, "mtime"));
+    bench.ok("touch -d 1984-08-01T12:00:00.5Z a.img:/t/hard");
+    let august = serde_json::json!("1984-08-01T12:00:00.500000000Z");
+    assert_eq!(times("/t/dir/file"), (august.clone(), august.clone()));
+    bench.ok("touch -a -t 200001010000.30 a.img:/t/hard");
+    assert_eq!(times("/t/hard"), ("2000-01-01T00:00:30.000000000Z".into(), august.clone()));
+    bench.ok("touch -m -d @7 a.img:/t/hard");
+    assert_eq!(times("/t/hard").1, "1970-01-01T00:00:07.000000000Z");
+    bench.shell("touch -d @99.25 here");
+    bench.ok("touch -r here a.img:/t/hard");
+    bench.ok("touch -r a.img:/t/hard a.img:/new");
+    assert_eq!(times("/new").1, "1970-01-01T00:01:39.250000000Z");
+    bench.ok("touch -c a.img:/none");
+    bench.fails("stat a.img:/none", 1, &["no such file"]);
+    bench.ok("touch a.img:/now");
+    assert_eq!(
+        (field(&bench, "/now", "size"), field(&bench, "/now", "kind")),
+        (0.into(), "regular file".into())
+    );
+    assert!(times("/now").0.as_str().unwrap() > "2020");
+    bench.ok("ln -s /new a.img:/link");
+    bench.ok("touch -h -d @1 a.img:/link");
+    assert_eq!(
+        (times("/link").1, times("/new").1),
+        ("1970-01-01T00:00:01.000000000Z".into(), "1970-01-01T00:01:39.250000000Z".into())
+    );
+    bench.fails("touch a.img:/no/file", 1, &["no such file or directory"]);
+    bench.fails("touch -d yesterday a.img:/t", 2, &["'yesterday' is no date", "2026-05-20"]);
+    bench.fails("touch -t 13 a.img:/t", 2, &["[[CC]YY]MMDDhhmm"]);
+    bench.fails("touch -t 01010000 -d @1 a.img:/t", 2, &["cannot be used with"]);
+    bench.check("a.img");
+    let bench = image("newfs -t v7 -s 4m a.img");
+    let ran = bench.run("touch -d 2300-01-01 a.img:/t");
+    assert!(ran.code == 0 || ran.err.contains("does not fit"), "{}", ran.err);
+    bench.check("a.img");
+}
+
+/// Promise: commands that change attributes leave an image alone that must not be written.
+#[test]
+fn images_that_are_not_safe_to_write_are_refused() {
+    let bench = image("newfs --no-check-hashes -s 16m a.img");
+    bench.shell(
+        "printf '\\000' | dd bs=1 seek=$((65536 + 209)) conv=notrunc of=a.img status=none; cp a.img before",
+    );
+    for words in ["chmod 600 a.img:/t", "chown 1 a.img:/t", "touch a.img:/t"] {
+        bench.fails(words, 1, &["a.img cannot be written", "not unmounted cleanly"]);
+    }
+    bench.shell("cmp a.img before");
+}

@@ -1,0 +1,101 @@
+//! What commands say to somebody who has made a mistake.
+
+use crate::support::Bench;
+use std::process::Command;
+
+/// Promise: what is no file system of ours is named, with a remedy.
+#[test]
+fn foreign_images_are_named() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 8m a.img");
+    bench.shell("gzip -kc a.img >a.gz; xz -kc a.img >a.xz; bzip2 -kc a.img >a.bz2; tar cf a.tar a.img");
+    for (file, wanted) in [
+        ("a.gz", &["a.gz: is compressed with gzip; ", "gzip -dk FILE"][..]),
+        ("a.xz", &["a.xz: is compressed with xz; ", "xz -dk FILE"]),
+        ("a.bz2", &["a.bz2: is compressed with bzip2; ", "bzip2 -dk FILE"]),
+        ("a.tar", &["a.tar: is a tar archive; ", "spindle import FILE"]),
+    ] {
+        for command in ["ls", "info", "df"] {
+            bench.fails(&format!("{command} {file}"), 1, wanted);
+        }
+        bench.fails(&format!("fsck -n {file}"), 8, wanted);
+    }
+    bench.shell("truncate -s 64m ext.img; mke2fs -q -t ext4 ext.img");
+    bench.fails("ls ext.img", 1, &["ext.img: is an ext4 file system; Linux itself mounts it"]);
+    // It is not overwritten by mistake.
+    bench.shell("cp ext.img before");
+    bench.fails("newfs ext.img", 1, &["an ext4 file system", "--force"]);
+    bench.shell("cmp ext.img before");
+    bench.write("short", "x");
+    bench.fails("ls short", 1, &["short: is empty"]);
+}
+
+/// Promise: if a disk has several file systems, the message lists the names to choose from, with
+/// what each is.
+#[test]
+fn partitions_to_choose_from_are_listed() {
+    let bench = Bench::new();
+    bench.shell(
+        "truncate -s 96M disk.img
+         printf 'label: gpt\\nstart=2048, size=65536\\nsize=65536\\n' | sfdisk -q disk.img",
+    );
+    bench.ok("newfs disk.img@p1");
+    bench.ok("newfs -O1 disk.img@p2");
+    bench.fails(
+        "ls disk.img",
+        1,
+        &["disk.img: has several partitions; name one of disk.img@p1 (UFS2, 32M), disk.img@p2 (UFS1, 32M)"],
+    );
+}
+
+/// Promise: names in messages can be pasted into a shell.
+#[test]
+fn names_in_messages_are_quoted() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 8m a.img");
+    let message = |path: &str| bench.run_args(["cat", &format!("a.img:{path}")]).err;
+    assert_eq!(message("/a b"), "spindle: a.img: '/a b': no such file or directory\n");
+    assert_eq!(message("/it's"), "spindle: a.img: \"/it's\": no such file or directory\n");
+    assert_eq!(message("/x\ny"), "spindle: a.img: $'/x\\ny': no such file or directory\n");
+    assert_eq!(message("/plain"), "spindle: a.img: /plain: no such file or directory\n");
+}
+
+/// Promise: misspelt commands, options and names of experiments are recognised.
+#[test]
+fn misspellings_are_recognised() {
+    let bench = Bench::new();
+    bench.fails("mout", 2, &["similar", "mount"]);
+    bench.fails("newfs --dialct sun x", 2, &["similar", "--dialect"]);
+    bench.fails("lab run ffs-tabel1", 2, &["ffs-tabel1: no such experiment; did you mean ffs-table1?"]);
+    bench.fails("lab presets ibm-661", 2, &["did you mean ibm-0661?"]);
+    bench.fails("mount -o nolgo a.img mnt", 32, &["nolgo", "did you mean nolog?"]);
+}
+
+/// Returns the names of the commands that a help text lists.
+fn commands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    let names =
+        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(ToOwned::to_owned).collect()
+}
+
+/// Promise: the help of every command fits a terminal of 80 columns.
+#[test]
+fn help_fits_80_columns() {
+    let mut todo: Vec<Vec<String>> = vec![Vec::new()];
+    let (mut seen, mut wide) = (0, Vec::new());
+    while let Some(words) = todo.pop() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+        command.args(&words).arg("--help").env("COLUMNS", "80");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{words:?}");
+        let help = String::from_utf8(output.stdout).unwrap();
+        seen += 1;
+        let over = help.lines().filter(|line| line.chars().count() > 80);
+        wide.extend(over.map(|line| format!("{}: {line}", words.join(" "))));
+        todo.extend(commands(&help).into_iter().map(|name| [words.clone(), vec![name]].concat()));
+    }
+    assert!(seen > 35, "only {seen} commands were found");
+    assert!(wide.is_empty(), "wider than 80 columns:\n{}", wide.join("\n"));
+}

@@ -1,0 +1,282 @@
+//! Requests to the process that serves a mount: it alone can change what is mounted.
+//!
+//! It listens on sockets with abstract names (unix(7)), which go with the process: one of the mount,
+//! and one of what is mounted, the set or the image, so that each is found by whoever knows one of
+//! them. A request is a [`Request`] as a line of JSON; the answers are lines too: progress, and at
+//! the end the outcome or an error. If the other end closes its half of the connection, the work is
+//! interrupted. Only root and the user of the mount are served; and another user who has taken the
+//! name is not asked.
+
+use crate::error::{Error, Result};
+use crate::set::{Change, Report};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use spindle_device::Spec;
+use spindle_ffs::tunefs::Tuning;
+use spindle_mfs::Progress;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Most bytes of a request.
+const REQUEST_MAX: u64 = 64 << 10;
+/// How long a request may take to come, and how often a client looks whether it is interrupted.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What can be asked of a mount.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Change the members of the set; the answer is an [`Outcome`](crate::set::Outcome).
+    Members(Change),
+    /// Tune the file system; the answer is a [`Tuned`](spindle_ffs::tunefs::Tuned).
+    Tune(Tuning),
+    /// Change the mount as these options of `-o` say.
+    Remount(String),
+}
+
+/// What answers the requests to a mount.
+pub trait Answering: Send + Sync {
+    /// Does what is asked and returns the outcome as JSON. An error of `report` ends the work.
+    ///
+    /// # Errors
+    /// Why it was not done.
+    fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value>;
+}
+
+/// A name under which a mount is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// Returns the name of the mounted set with this identity.
+    #[must_use]
+    pub fn of_set(set_id: [u8; 16]) -> Self {
+        Self(format!("spindle-set-{:032x}", u128::from_be_bytes(set_id)))
+    }
+
+    /// Returns the name of a mount by its device number, `major:minor`.
+    #[must_use]
+    pub fn of_mount(device: &str) -> Self {
+        Self(format!("spindle-mount-{device}"))
+    }
+
+    /// Returns the name of the mounted file system in an image: by the file or the block device,
+    /// and the byte at which it begins.
+    ///
+    /// # Errors
+    /// If there is no such file or partition.
+    pub fn of_image(spec: &Spec) -> Result<Self> {
+        let found = std::fs::metadata(&spec.path)?;
+        let disk = if found.file_type().is_block_device() {
+            format!("block-{:x}", found.rdev())
+        } else {
+            format!("file-{:x}-{:x}", found.dev(), found.ino())
+        };
+        Ok(Self(format!("spindle-{disk}-{:x}", spec.first_byte()?)))
+    }
+
+    /// Returns true if a mount is asked under this name.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.address().and_then(|address| UnixStream::connect_addr(&address)).is_ok()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn address(&self) -> io::Result<SocketAddr> {
+        use std::os::linux::net::SocketAddrExt;
+        SocketAddr::from_abstract_name(&self.0)
+    }
+
+    /// Fails: without FUSE there is no mount.
+    #[cfg(not(target_os = "linux"))]
+    fn address(&self) -> io::Result<SocketAddr> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A line of an answer.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// Bytes that are done, of how many.
+    Progress(u64, u64),
+    Done(Value),
+    Failed(String),
+}
+
+/// Answers requests until it is dropped; what is under way then is interrupted.
+pub struct Service {
+    stop: Arc<AtomicBool>,
+    listeners: Vec<(SocketAddr, JoinHandle<()>)>,
+}
+
+impl Service {
+    /// Starts to serve under each of `names` that no other mount has.
+    ///
+    /// # Errors
+    /// System errors.
+    pub fn start(names: &[Name], answering: &Arc<dyn Answering>) -> Result<Self> {
+        let mut service = Self { stop: Arc::default(), listeners: Vec::new() };
+        for name in names {
+            let address = name.address()?;
+            let listener = match UnixListener::bind_addr(&address) {
+                Ok(listener) => listener,
+                // Several mounts can read one image.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    log::info!("another mount is asked as {}", name.0);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let (answering, stop) = (answering.clone(), service.stop.clone());
+            let thread = std::thread::Builder::new().name("control".into());
+            let thread = thread.spawn(move || listen(&listener, &answering, &stop))?;
+            service.listeners.push((address, thread));
+        }
+        Ok(service)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        for (address, thread) in self.listeners.drain(..) {
+            // The thread waits for a connection.
+            let _ = UnixStream::connect_addr(&address);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(listener: &UnixListener, answering: &Arc<dyn Answering>, stop: &Arc<AtomicBool>) {
+    let mut clients = Vec::new();
+    while let Ok((stream, _)) = listener.accept() {
+        if stop.load(Ordering::Acquire) {
+            break;
+        }
+        clients.retain(|client: &JoinHandle<()>| !client.is_finished());
+        let (answering, stop) = (answering.clone(), stop.clone());
+        clients.push(std::thread::spawn(move || {
+            if let Err(error) = serve(&stream, &*answering, &stop) {
+                log::info!("a request to the mount: {error}");
+            }
+        }));
+    }
+    for client in clients {
+        let _ = client.join();
+    }
+}
+
+/// Returns true if the process at the other end belongs to root or to the user of this one.
+#[cfg(target_os = "linux")]
+fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+}
+
+/// Returns false: nobody can be known.
+#[cfg(not(target_os = "linux"))]
+fn is_trusted(_: &UnixStream) -> bool {
+    false
+}
+
+/// Returns true if the other end has closed its half of the connection.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    use rustix::net::RecvFlags;
+    let found = rustix::net::recv(stream, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    found.is_ok_and(|(_, bytes)| bytes == 0)
+}
+
+fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Serves one client.
+fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(REQUEST_MAX)).read_line(&mut line)?;
+    if !is_trusted(stream) {
+        let refused = "only root and the user of the mount can change it";
+        return send(stream, &Answer::Failed(refused.into()));
+    }
+    let request: Request = serde_json::from_str(&line)?;
+    log::info!("changing the mount: {request:?}");
+    let mut report = |Progress { done, total }| {
+        if stop.load(Ordering::Acquire) {
+            return Err(Error::new("it is being unmounted"));
+        }
+        if has_hung_up(stream) || send(stream, &Answer::Progress(done, total)).is_err() {
+            return Err(Error::new("interrupted"));
+        }
+        Ok(())
+    };
+    let answer = match answering.answer(&request, &mut report) {
+        Ok(outcome) => Answer::Done(outcome),
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    send(stream, &answer)
+}
+
+/// Asks the process that serves a mount. Returns none if there is no such mount.
+///
+/// # Errors
+/// Why it was not done; that of `report`, which interrupts the work.
+pub fn request<T: DeserializeOwned>(
+    name: &Name,
+    request: &Request,
+    report: &mut Report<'_>,
+) -> Result<Option<T>> {
+    let Ok(stream) = name.address().and_then(|address| UnixStream::connect_addr(&address)) else {
+        return Ok(None);
+    };
+    if !is_trusted(&stream) {
+        return Ok(None);
+    }
+    let failed = |error: io::Error| Error::new(format!("the process that serves the mount: {error}"));
+    stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
+    send(&stream, request).map_err(failed)?;
+    let mut reader = BufReader::new(&stream);
+    let (mut line, mut last, mut interrupted) = (Vec::new(), Progress::default(), None);
+    loop {
+        match reader.read_until(b'\n', &mut line) {
+            Ok(_) if line.ends_with(b"\n") => {
+                let answer = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
+                line.clear();
+                match answer {
+                    Answer::Progress(done, total) => last = Progress { done, total },
+                    Answer::Done(outcome) => {
+                        return serde_json::from_value(outcome)
+                            .map(Some)
+                            .map_err(|error| failed(error.into()));
+                    }
+                    Answer::Failed(reason) => return Err(interrupted.unwrap_or_else(|| Error::new(reason))),
+                }
+            }
+            Ok(_) => {
+                let ended = || failed(io::ErrorKind::UnexpectedEof.into());
+                return Err(interrupted.unwrap_or_else(ended));
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if interrupted.is_none()
+            && let Err(error) = report(last)
+        {
+            // It ends when the other process has stopped.
+            interrupted = Some(error);
+            stream.shutdown(Shutdown::Write).map_err(failed)?;
+        }
+    }
+}

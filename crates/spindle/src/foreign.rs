@@ -1,0 +1,279 @@
+//! What a device holds that this program does not read: other file systems, disks of virtual
+//! machines, archives, compressed files. Each is known by its magic number, and has a remedy.
+
+use spindle_device::Device;
+use spindle_vfs::{Error, Result};
+
+/// Something that this program does not read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// What it is, with an article.
+    pub name: &'static str,
+    /// What can be done with it.
+    pub remedy: &'static str,
+    /// True if it is a file system, a disk or a part of one, which nobody overwrites by intent.
+    pub is_disk: bool,
+}
+
+/// A magic number: its first byte on the device, and its bytes.
+struct Magic(usize, &'static [u8]);
+
+/// What has all of these magic numbers is the thing in the second place.
+type Row = (&'static [Magic], Foreign);
+
+const fn disk(name: &'static str, remedy: &'static str) -> Foreign {
+    Foreign { name, remedy, is_disk: true }
+}
+
+const fn file(name: &'static str, remedy: &'static str) -> Foreign {
+    Foreign { name, remedy, is_disk: false }
+}
+
+const LINUX: &str = "Linux itself mounts it; Spindle does not read it";
+const RAW: &str = "convert it to a raw image first: qemu-img convert -O raw FILE disk.img";
+const UNPACK: &str = "unpack it first, and name the image that is in it";
+
+/// The known ones; of several that fit, the first. Those with a weak magic number come last.
+const TABLE: &[Row] = &[
+    (&[Magic(0, b"XFSB")], disk("an XFS file system", LINUX)),
+    (&[Magic(0x1_0040, b"_BHRfS_M")], disk("a Btrfs file system", LINUX)),
+    (&[Magic(0, b"hsqs")], disk("a squashfs", "unpack it with unsquashfs; Spindle does not read it")),
+    (&[Magic(3, b"NTFS    ")], disk("an NTFS file system", LINUX)),
+    (&[Magic(3, b"EXFAT   ")], disk("an exFAT file system", LINUX)),
+    (&[Magic(82, b"FAT32   "), BOOT], disk("a FAT32 file system", LINUX)),
+    (&[Magic(54, b"FAT16   "), BOOT], disk("a FAT16 file system", LINUX)),
+    (&[Magic(54, b"FAT12   "), BOOT], disk("a FAT12 file system", LINUX)),
+    (&[Magic(4086, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
+    (&[Magic(8182, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
+    (&[Magic(65526, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
+    (
+        &[Magic(0, b"LUKS\xba\xbe")],
+        disk("encrypted by LUKS", "open it with cryptsetup, and name the device in /dev/mapper"),
+    ),
+    (
+        &[Magic(536, b"LVM2 001")],
+        disk("a physical volume of LVM", "activate it with vgchange -ay, and name the logical volume"),
+    ),
+    (&[Magic(0, b"QFI\xfb")], disk("a qcow2 disk of QEMU", RAW)),
+    (&[Magic(0, b"KDMV")], disk("a VMDK disk of VMware", RAW)),
+    (&[Magic(0, b"# Disk DescriptorFile")], disk("the description of a VMDK disk of VMware", RAW)),
+    (&[Magic(64, b"\x7f\x10\xda\xbe")], disk("a VDI disk of VirtualBox", RAW)),
+    (&[Magic(0, b"vhdxfile")], disk("a VHDX disk of Hyper-V", RAW)),
+    (&[Magic(0, b"conectix")], disk("a VHD disk of Virtual PC", RAW)),
+    (
+        &[Magic(0, b"EVF\x09\x0d\x0a\xff\x00")],
+        disk("an E01 image of EnCase", "convert it to a raw image first: ewfexport -f raw FILE"),
+    ),
+    (
+        &[Magic(0, b"\x28\xb5\x2f\xfd")],
+        file(
+            "compressed with zstd",
+            "decompress it first: zstd -d FILE; Spindle reads disks and their images",
+        ),
+    ),
+    (
+        &[Magic(0, b"\xfd7zXZ\x00")],
+        file("compressed with xz", "decompress it first: xz -dk FILE; Spindle reads disks and their images"),
+    ),
+    (
+        &[Magic(0, b"BZh"), Magic(4, b"1AY&SY")],
+        file(
+            "compressed with bzip2",
+            "decompress it first: bzip2 -dk FILE; Spindle reads disks and their images",
+        ),
+    ),
+    (
+        &[Magic(0, b"\x1f\x8b\x08")],
+        file(
+            "compressed with gzip",
+            "decompress it first: gzip -dk FILE; Spindle reads disks and their images",
+        ),
+    ),
+    (&[Magic(0, b"PK\x03\x04")], file("a zip archive", UNPACK)),
+    (&[Magic(0, b"7z\xbc\xaf\x27\x1c")], file("a 7z archive", UNPACK)),
+    (
+        &[Magic(257, b"ustar")],
+        file("a tar archive", "spindle import FILE disk.img makes a file system of it"),
+    ),
+    (&[Magic(0x8001, b"CD001")], disk("an ISO 9660 file system", LINUX)),
+];
+
+/// The end of a boot sector.
+const BOOT: Magic = Magic(510, b"\x55\xaa");
+
+const EXT4: Foreign = disk("an ext4 file system", LINUX);
+const EXT3: Foreign = disk("an ext3 file system", LINUX);
+const EXT2: Foreign = disk("an ext2 file system", LINUX);
+const ZFS: Foreign = disk("a device of a ZFS pool", "import the pool with zpool; Spindle does not read it");
+const ZEROS: Foreign = file(
+    "nothing but zeros at its start",
+    "spindle newfs makes a file system; if there was one, name a copy of its superblock with -b",
+);
+const EMPTY: Foreign = file("empty", "name a file or a device with a file system");
+
+/// First byte of the superblocks of ext2 to ext4.
+const EXT: usize = 1024;
+/// First byte of the first ring of superblocks of ZFS, and the distance of its places.
+const UBERBLOCKS: (usize, usize) = (128 << 10, 1 << 10);
+/// The bytes at the start of a device that the magic numbers lie in.
+const START_BYTES: usize = 256 << 10;
+
+/// Returns what the device holds, if it is in the table.
+///
+/// # Errors
+/// Those of the device.
+pub fn recognise(device: &dyn Device) -> Result<Option<&'static Foreign>> {
+    let sector = device.info().sector_bytes as usize;
+    let size = usize::try_from(device.info().size_bytes).unwrap_or(usize::MAX);
+    let mut start = vec![0; size.min(START_BYTES) / sector * sector];
+    if start.is_empty() {
+        return Ok(Some(&EMPTY));
+    }
+    device.read_at(0, &mut start)?;
+    Ok(recognise_start(&start))
+}
+
+fn recognise_start(start: &[u8]) -> Option<&'static Foreign> {
+    let has = |&Magic(at, bytes): &Magic| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    if let Some((_, found)) = TABLE.iter().find(|(magics, _)| magics.iter().all(has)) {
+        return Some(found);
+    }
+    if let Some(superblock) = start.get(EXT..EXT + 1024)
+        && superblock[56..58] == [0x53, 0xef]
+        && superblock[76] <= 1
+    {
+        // s_feature_incompat: extents, 64-bit, flexible groups; s_feature_compat: journal.
+        let (compat, incompat) = (superblock[92], u16::from_le_bytes([superblock[96], superblock[97]]));
+        return Some(if incompat & 0x02c0 != 0 {
+            &EXT4
+        } else if compat & 4 != 0 {
+            &EXT3
+        } else {
+            &EXT2
+        });
+    }
+    let (first, step) = UBERBLOCKS;
+    let is_uberblock = |at: usize| {
+        let magic = start.get(at..at + 8);
+        magic == Some(&0x00ba_b10c_u64.to_le_bytes()) || magic == Some(&0x00ba_b10c_u64.to_be_bytes())
+    };
+    if (first..START_BYTES).step_by(step).any(is_uberblock) {
+        return Some(&ZFS);
+    }
+    start.iter().all(|&byte| byte == 0).then_some(&ZEROS)
+}
+
+/// Returns the error of a device without a file system that this program knows: what it is, if that
+/// is known, and otherwise `unknown`.
+///
+/// # Errors
+/// Those of the device.
+pub fn refusal(device: &dyn Device, unknown: Error) -> Result<Error> {
+    Ok(match recognise(device)? {
+        Some(Foreign { name, remedy, .. }) => {
+            let is = if *name == ZEROS.name { "has" } else { "is" };
+            Error::unsupported(format!("{}: {is} {name}", device.info().name), *remedy)
+        }
+        None => unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_device::MemoryDevice;
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::Command;
+
+    fn holding(at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut start = vec![0xa5; START_BYTES];
+        start[at..at + bytes.len()].copy_from_slice(bytes);
+        start
+    }
+
+    /// Promise: each row of the table is found by its magic numbers, by all of them, and no row
+    /// hides another.
+    #[test]
+    fn each_row_is_found() {
+        for (magics, foreign) in TABLE {
+            let mut start = vec![0xa5; START_BYTES];
+            for Magic(at, bytes) in *magics {
+                start[*at..*at + bytes.len()].copy_from_slice(bytes);
+            }
+            assert_eq!(recognise_start(&start), Some(foreign));
+            for Magic(at, _) in *magics {
+                let mut torn = start.clone();
+                torn[*at] ^= 1;
+                assert_ne!(recognise_start(&torn), Some(foreign));
+            }
+            // A short device does not have it.
+            let last = magics.iter().map(|Magic(at, bytes)| at + bytes.len()).max().unwrap();
+            assert_ne!(recognise_start(&start[..last - 1]), Some(foreign));
+        }
+        assert_eq!(recognise_start(&[0xa5; START_BYTES]), None);
+    }
+
+    /// Promise: ZFS is found in any slot of its ring, in either byte order; empty devices are.
+    #[test]
+    fn zfs_and_empty_devices_are_found() {
+        for slot in [0, 1, 64, 127] {
+            for magic in [0x00ba_b10c_u64.to_le_bytes(), 0x00ba_b10c_u64.to_be_bytes()] {
+                assert_eq!(recognise_start(&holding((128 << 10) + slot * 1024, &magic)), Some(&ZFS));
+            }
+        }
+        assert_eq!(recognise(&MemoryDevice::new(1 << 20)).unwrap(), Some(&ZEROS));
+        assert_eq!(recognise(&MemoryDevice::new(0)).unwrap(), Some(&EMPTY));
+    }
+
+    /// Promise: what the programs of this machine make is recognised as what it is.
+    #[test]
+    fn real_ones_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = |script: &str, want: &str| {
+            let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+            let mut command = Command::new("sh");
+            let ran =
+                command.args(["-ec", script]).current_dir(dir.path()).env("PATH", path).output().unwrap();
+            if !ran.status.success() {
+                // Not installed here: the magic numbers are tested above.
+                let error = String::from_utf8_lossy(&ran.stderr).into_owned();
+                assert!(error.contains("not found"), "{script}: {error}");
+                return;
+            }
+            let mut start = Vec::new();
+            let file = File::open(dir.path().join("x")).unwrap();
+            file.take(START_BYTES as u64).read_to_end(&mut start).unwrap();
+            let found = recognise_start(&start);
+            assert_eq!(found.map(|found| found.name), Some(want), "{script}");
+        };
+        let new = "rm -f x; truncate -s 400m x;";
+        for (make, want) in [
+            ("mke2fs -q -t ext2 x", "an ext2 file system"),
+            ("mke2fs -q -t ext3 x", "an ext3 file system"),
+            ("mke2fs -q -t ext4 x", "an ext4 file system"),
+            ("mkswap x", "a Linux swap area"),
+            ("mkfs.xfs -q x", "an XFS file system"),
+            ("mkfs.btrfs -q x", "a Btrfs file system"),
+            ("mkfs.vfat -F 32 x", "a FAT32 file system"),
+            ("mkfs.vfat -F 16 x", "a FAT16 file system"),
+            ("qemu-img create -q -f qcow2 x 64m", "a qcow2 disk of QEMU"),
+            ("qemu-img create -q -f vmdk x 64m", "a VMDK disk of VMware"),
+            ("qemu-img create -q -f vdi x 64m", "a VDI disk of VirtualBox"),
+            ("qemu-img create -q -f vpc x 64m", "a VHD disk of Virtual PC"),
+            ("qemu-img create -q -f vhdx x 64m", "a VHDX disk of Hyper-V"),
+        ] {
+            made(&format!("{new} {make}"), want);
+        }
+        for (make, want) in [
+            ("gzip -c </bin/sh >x", "compressed with gzip"),
+            ("xz -c </bin/sh >x", "compressed with xz"),
+            ("bzip2 -c </bin/sh >x", "compressed with bzip2"),
+            ("zstd -qc </bin/sh >x", "compressed with zstd"),
+            ("tar cf x -C / bin", "a tar archive"),
+            ("rm -f x; zip -q x.zip /etc/passwd && mv x.zip x", "a zip archive"),
+        ] {
+            made(make, want);
+        }
+    }
+}

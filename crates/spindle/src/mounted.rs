@@ -1,0 +1,310 @@
+//! An image that is mounted: its file system can be opened again with other settings while a
+//! front-end uses it.
+//!
+//! A remount closes the file system as an unmount does and opens it as a mount does, so that the
+//! same checks, locks and recovery apply. The front-end keeps its inodes: it brings its references.
+
+use crate::control::Name;
+use crate::error::{Context, Error, Result};
+use crate::image::{Image, OpenOptions, Opened, reasons};
+use crate::set::{Change, Outcome, Report};
+use spindle_clock::RwLock;
+use spindle_device::{Claim, Spec};
+use spindle_ffs::tunefs::{Tuned, Tuning};
+use spindle_vfs::{
+    AtimePolicy, Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
+    RenameMode, Seek, SetAttr, XattrMode,
+};
+use std::ops::ControlFlow;
+
+/// A mounted image.
+pub struct MountedImage {
+    spec: Spec,
+    root: Ino,
+    limits: Limits,
+    /// None if it could not be opened again; then nothing works but an unmount.
+    image: RwLock<Option<Image>>,
+    /// Held while the members of the set change; a remount needs it alone.
+    changing: RwLock<()>,
+    unmounted: RwLock<bool>,
+}
+
+impl MountedImage {
+    /// Returns the image in `spec`, which a front-end is about to serve.
+    #[must_use]
+    pub fn new(spec: Spec, image: Image) -> Self {
+        let (root, limits) = (image.fs().root(), image.fs().limits());
+        Self {
+            spec,
+            root,
+            limits,
+            image: RwLock::new(Some(image)),
+            changing: RwLock::default(),
+            unmounted: RwLock::default(),
+        }
+    }
+
+    /// Opens the file system again as `options` say. The front-end does not use it meanwhile, and
+    /// has these references. If that is refused, everything is as it was.
+    ///
+    /// # Errors
+    /// If it is not safe to write, or is used by others; if something cannot be written; or if its
+    /// set is being changed.
+    pub fn reopen(&self, options: &OpenOptions, references: &[(Ino, u64)]) -> Result<()> {
+        let Some(_alone) = self.changing.try_write() else {
+            return Err(Error::new("the members of the set are being changed"));
+        };
+        let unmounted = self.unmounted.read();
+        let mut now = self.image.write();
+        let Some(image) = now.as_ref().filter(|_| !*unmounted) else { return Err(self.gone().into()) };
+        let overridden = options.force && image.objections().iter().all(|objection| objection.overridable);
+        if !(options.read_only || image.objections().is_empty() || overridden) {
+            return Err(Error::new(reasons(image.objections())));
+        }
+        image.fs().unmount()?;
+        *now = None;
+        // The mount has the claim of a block device.
+        let open = |read_only| -> Result<Image> {
+            let image = Image::open(
+                &self.spec,
+                &OpenOptions { read_only, claim: Claim::Elsewhere, ..options.clone() },
+            )?;
+            if !read_only {
+                image.check_writable()?;
+            }
+            for &(ino, count) in references {
+                image.tree.take_references(ino, count).context(format_args!("inode {}", ino.0))?;
+            }
+            Ok(image)
+        };
+        let opened = open(options.read_only);
+        let refused = opened.as_ref().err().cloned();
+        let image = match opened {
+            Err(error) if !options.read_only => open(true).map_err(|again| {
+                Error::new(format!("{error}; and it cannot be opened to read again: {again}; unmount it"))
+            }),
+            opened => opened,
+        };
+        *now = Some(image?);
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Sets when reading changes access times.
+    pub fn set_atime(&self, atime: AtimePolicy) {
+        if let Some(image) = &*self.image.read() {
+            image.tree.set_atime(atime);
+        }
+    }
+
+    /// Tunes the file system.
+    ///
+    /// # Errors
+    /// As [`Tuning::apply_mounted`]; if it is mounted read-only, or has nothing to tune.
+    pub fn tune(&self, tuning: &Tuning) -> Result<Tuned> {
+        self.look(|image| match &image.kind {
+            Opened::Ffs(ffs) if ffs.read_only() => {
+                Err(Error::new("it is mounted read-only; unmount it, or remount it with rw"))
+            }
+            Opened::Ffs(ffs) => Ok(ffs.change_superblock(|superblock| tuning.apply_mounted(superblock))?),
+            Opened::Old | Opened::Mfs(_) => Err(Error::new("a file system of this kind has nothing to tune")),
+        })
+    }
+
+    /// Changes the members of the set.
+    ///
+    /// # Errors
+    /// If it is not a set, is mounted read-only, or cannot be changed so.
+    pub fn change_members(&self, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
+        let _changing = self.changing.read();
+        let set = self.look(|image| match &image.kind {
+            Opened::Mfs(_) if image.fs().read_only() => Err(Error::new("the set is mounted read-only")),
+            Opened::Mfs(set) => Ok(set.clone()),
+            Opened::Ffs(_) | Opened::Old => Err(Error::new("it is not a set")),
+        })?;
+        Ok(Outcome { mounted: true, ..set.apply(change, report)? })
+    }
+
+    /// Returns the name under which what is mounted is asked for: that of the set, or of the image.
+    ///
+    /// # Errors
+    /// As [`Name::of_image`].
+    pub fn name(&self) -> Result<Name> {
+        self.look(|image| match &image.kind {
+            Opened::Mfs(set) => Ok(Name::of_set(set.set.label.set_id)),
+            Opened::Ffs(_) | Opened::Old => Name::of_image(&self.spec),
+        })
+    }
+
+    fn look<T>(&self, work: impl FnOnce(&Image) -> Result<T>) -> Result<T> {
+        self.image.read().as_ref().map_or_else(|| Err(self.gone().into()), work)
+    }
+
+    fn with<T>(
+        &self,
+        call: impl FnOnce(&dyn FileSystem) -> spindle_vfs::Result<T>,
+    ) -> spindle_vfs::Result<T> {
+        self.image.read().as_ref().map_or_else(|| Err(self.gone()), |image| call(&**image.fs()))
+    }
+
+    /// Returns the error of everything that is done when the image is not open.
+    fn gone(&self) -> spindle_vfs::Error {
+        let reason = "it could not be opened again at a remount; unmount it".to_owned();
+        spindle_device::Error::Unusable { device: self.spec.to_string(), reason }.into()
+    }
+}
+
+impl FileSystem for MountedImage {
+    fn root(&self) -> Ino {
+        self.root
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+
+    fn read_only(&self) -> bool {
+        self.image.read().as_ref().is_none_or(|image| image.fs().read_only())
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        if let Some(image) = &*self.image.read() {
+            image.fs().forget(ino, count);
+        }
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
+    }
+
+    fn unmount(&self) -> spindle_vfs::Result<()> {
+        *self.unmounted.write() = true;
+        self.with(|fs| fs.unmount())
+    }
+
+    fn statfs(&self) -> spindle_vfs::Result<FsStat> {
+        self.with(|fs| fs.statfs())
+    }
+
+    fn statfs_at(&self, ino: Ino) -> spindle_vfs::Result<FsStat> {
+        self.with(|fs| fs.statfs_at(ino))
+    }
+
+    fn getattr(&self, ino: Ino) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.getattr(ino))
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr, by: Privilege) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.setattr(ino, set, by))
+    }
+
+    fn lookup(&self, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.lookup(dir, name))
+    }
+
+    fn reference(&self, ino: Ino) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.reference(ino))
+    }
+
+    fn readdir(
+        &self,
+        dir: Ino,
+        from: u64,
+        sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
+    ) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.readdir(dir, from, sink))
+    }
+
+    fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.create(dir, name, node, by))
+    }
+
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.link(ino, dir, name, by))
+    }
+
+    fn unlink(&self, dir: Ino, name: &[u8]) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.unlink(dir, name))
+    }
+
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.rmdir(dir, name))
+    }
+
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+        by: Privilege,
+    ) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.rename(from_dir, from, to_dir, to, mode, by))
+    }
+
+    fn readlink(&self, ino: Ino) -> spindle_vfs::Result<Vec<u8>> {
+        self.with(|fs| fs.readlink(ino))
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> spindle_vfs::Result<usize> {
+        self.with(|fs| fs.read(ino, offset, buf))
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> spindle_vfs::Result<usize> {
+        self.with(|fs| fs.write(ino, offset, data, by))
+    }
+
+    fn write_late(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> spindle_vfs::Result<usize> {
+        self.with(|fs| fs.write_late(ino, offset, data, by))
+    }
+
+    fn fallocate(
+        &self,
+        ino: Ino,
+        mode: FallocateMode,
+        offset: u64,
+        len: u64,
+        by: Privilege,
+    ) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.fallocate(ino, mode, offset, len, by))
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, what: Seek) -> spindle_vfs::Result<u64> {
+        self.with(|fs| fs.seek(ino, offset, what))
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> spindle_vfs::Result<u64> {
+        self.with(|fs| fs.readable_after(ino, offset))
+    }
+
+    fn fsync(&self, ino: Ino, data_only: bool) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.fsync(ino, data_only))
+    }
+
+    fn sync(&self) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.sync())
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> spindle_vfs::Result<Vec<u8>> {
+        self.with(|fs| fs.getxattr(ino, name))
+    }
+
+    fn setxattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        by: Privilege,
+    ) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.setxattr(ino, name, value, mode, by))
+    }
+
+    fn listxattr(&self, ino: Ino) -> spindle_vfs::Result<Vec<Vec<u8>>> {
+        self.with(|fs| fs.listxattr(ino))
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.removexattr(ino, name))
+    }
+}

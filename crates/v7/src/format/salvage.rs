@@ -1,0 +1,110 @@
+//! Super-blocks that are good enough to read with, where [`Superblock::open`] finds none.
+//!
+//! The old file system has no copy of its super-block, but reading needs only the format and where
+//! the inodes end and the data begin. The format shows in the root directory. The data begin at the
+//! first block that an inode has, or before it; in that case inodes are imagined behind the last
+//! one, but no name leads there. Nothing is ever written through such a super-block.
+
+use crate::format::dinode::Dinode;
+use crate::format::kind::{Family, Format};
+use crate::format::layout::{FIRST_INODE_BLOCK, Layout, MOST_BLOCKS};
+use crate::format::ondisk::{Filsys, INODE_SIZE, NDIRECT};
+use crate::format::superblock::{Detected, SIZE, Superblock};
+use spindle_device::Device;
+use spindle_ondisk::Endian;
+use spindle_vfs::{Error, FileKind, Result};
+
+impl Superblock {
+    /// Finds the super-block as [`Superblock::open`] does; failing that, guesses one to read with:
+    /// of the given format, or of each in which the device has a root directory.
+    ///
+    /// # Errors
+    /// Those of [`Superblock::open`]; device errors.
+    pub fn salvage(device: &dyn Device, format: Option<Format>) -> Result<Detected> {
+        let complaint = match Self::open(device, format) {
+            Err(error) if !matches!(error, Error::Device(_)) => error,
+            found => return found,
+        };
+        let mut guesses = Vec::new();
+        for tried in format.map_or_else(readable_formats, |format| vec![format]) {
+            if let Some(found) = Self::of_sizes(device, tried, FIRST_INODE_BLOCK + 1)
+                && (format.is_some() || found.has_root(device)?)
+                && let Some(found) =
+                    Self::of_sizes(device, tried, first_data_block(device, &found.layout()?)?)
+            {
+                guesses.push(found);
+            }
+        }
+        if guesses.is_empty() {
+            return Err(complaint);
+        }
+        let superblock = guesses.remove(0);
+        let others = guesses.iter().map(|other| other.format).collect();
+        Ok(Detected { superblock, others, unusable: Some(complaint.to_string()) })
+    }
+
+    /// Returns a super-block of a file system whose data begin at block `s_isize` and that fills
+    /// the device; none if there can be none.
+    fn of_sizes(device: &dyn Device, format: Format, s_isize: u32) -> Option<Self> {
+        let blocks = device.info().size_bytes / u64::from(format.bsize);
+        let mut found = Self::decode(format, &[0; SIZE]);
+        found.head = Filsys {
+            s_isize: u16::try_from(s_isize).ok()?,
+            s_fsize: u32::try_from(blocks).unwrap_or(MOST_BLOCKS).min(MOST_BLOCKS),
+            ..found.head
+        };
+        found.layout().is_ok().then_some(found)
+    }
+}
+
+/// Returns a format for each way in which inodes and directories can be read: families differ in
+/// their super-blocks only.
+fn readable_formats() -> Vec<Format> {
+    let mut formats = Format::UNMARKED.to_vec();
+    for endian in [Endian::Little, Endian::Big, Endian::Pdp] {
+        for bsize in [512, 1024, 2048] {
+            for family in [Family::SysV, Family::SysV16] {
+                formats.push(Format { family, bsize, endian });
+            }
+        }
+    }
+    formats.retain(|format| format.is_possible());
+    let mut seen = Vec::new();
+    formats.retain(|format| {
+        let new = !seen.contains(&(format.bsize, format.endian));
+        seen.push((format.bsize, format.endian));
+        new
+    });
+    formats
+}
+
+/// Returns the first block that an inode has, which the inodes themselves do not reach.
+fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
+    let inopb = layout.format.inopb();
+    let mut first = layout.s_fsize.min(FIRST_INODE_BLOCK + u32::from(u16::MAX).div_ceil(inopb)) - 1;
+    let mut bytes = vec![0; layout.bsize()];
+    let mut block = FIRST_INODE_BLOCK;
+    while block < first {
+        device.read_at(u64::from(block) * u64::from(layout.format.bsize), &mut bytes)?;
+        for inode in bytes.chunks_exact(INODE_SIZE) {
+            let di = Dinode::decode(inode, layout.format.endian);
+            if is_plausible(&di, layout) {
+                let least = di.addr.into_iter().filter(|&addr| addr > block).min();
+                first = least.map_or(first, |least| least.min(first));
+            }
+        }
+        block += 1;
+    }
+    Ok(first)
+}
+
+/// Returns true if an inode is one of a file whose addresses fit its size.
+fn is_plausible(di: &Dinode, layout: &Layout) -> bool {
+    let has_data = matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory));
+    let blocks = di.size.div_ceil(layout.format.bsize.into());
+    let fits = |(n, &addr): (usize, &u32)| {
+        let reached = if n < NDIRECT { n as u64 } else { NDIRECT as u64 };
+        addr == 0 || (reached < blocks && addr < layout.s_fsize)
+    };
+    has_data && di.nlink > 0 && di.size <= layout.file_size_max() && di.addr.iter().enumerate().all(fits)
+}

@@ -1,0 +1,41 @@
+//! What stands in for a root directory that is lost: see [`LostRoot`].
+
+use super::mount::V7;
+use crate::format::dinode::Dinode;
+use crate::format::layout::ROOT_INO;
+use spindle_tree::LostRoot;
+use spindle_vfs::{Error, Result};
+use std::ops::ControlFlow;
+
+/// Returns the inode of the directory that stands in.
+pub(crate) fn inode() -> Dinode {
+    Dinode { mode: 0o040_755, nlink: 2, ..Dinode::default() }
+}
+
+impl V7 {
+    /// Returns what stands in for the root directory, which fails with this error. Reads all inodes
+    /// and directories.
+    ///
+    /// # Errors
+    /// As for [`LostRoot::search`].
+    pub(crate) fn stand_in_for_root(&self, error: Error) -> Result<LostRoot<u16>> {
+        let in_use = |ino| self.volume.read_dinode(ino).ok().filter(|di| di.nlink > 0);
+        LostRoot::search(
+            &self.volume,
+            error,
+            ROOT_INO,
+            ROOT_INO + 1..self.layout().last_ino().saturating_add(1),
+            |ino| in_use(ino).map(|di| di.kind()),
+            |ino, named| {
+                let Some(di) = in_use(ino) else { return Ok(()) };
+                self.each_entry(ino, &di, 0, |_, entry| {
+                    if entry.ino() != 0 && !matches!(entry.name(), b"." | b"..") {
+                        named(entry.ino());
+                    }
+                    ControlFlow::<()>::Continue(())
+                })?;
+                Ok(())
+            },
+        )
+    }
+}

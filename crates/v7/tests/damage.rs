@@ -1,0 +1,126 @@
+//! Damaged file systems that can be read.
+
+mod support;
+
+use spindle_device::{Device, MemoryDevice};
+use spindle_ondisk::Endian;
+use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
+use spindle_vfs::{DirEntry, Error, FileSystem, Ino};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use support::{Victim, contents};
+
+/// All ways in which inodes and directories can be read.
+fn formats() -> Vec<Format> {
+    let v7 = [Endian::Pdp, Endian::Little, Endian::Big].map(|endian| Format { endian, ..Format::V7 });
+    let sysv = [512, 1024, 2048].map(|bsize| Format { bsize, ..Format::sysv(Endian::Big) });
+    v7.into_iter().chain([Format::BSD41]).chain(sysv).collect()
+}
+
+fn salvage(victim: &Victim, format: Option<Format>) -> spindle_vfs::Result<V7> {
+    let device: Arc<dyn Device> = victim.device.clone();
+    let options = OpenOptions { force: true, ..OpenOptions::default() };
+    V7::open_found(Superblock::salvage(&*device, format)?, device, victim.clock.clone(), &options)
+}
+
+fn names(fs: &V7, dir: Ino) -> Vec<String> {
+    let mut names = Vec::new();
+    fs.readdir(dir, 0, &mut |entry: &DirEntry<'_>| {
+        names.push(String::from_utf8_lossy(entry.name).into_owned());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    names
+}
+
+fn read(fs: &V7, dir: Ino, name: &[u8]) -> Vec<u8> {
+    let attr = fs.lookup(dir, name).unwrap();
+    let mut bytes = vec![0; usize::try_from(attr.size).unwrap()];
+    assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+/// Promise: without a super-block, a file system of each format is recognised by its root, read
+/// whole, and not written, whatever the options say.
+#[test]
+fn a_lost_superblock() {
+    for format in formats() {
+        let victim = Victim::new(format);
+        let (block, offset) = victim.layout.superblock_at();
+        victim.change(block, |bytes| bytes[offset..offset + 512].fill(0xa5));
+        assert!(Superblock::open(&*victim.device, None).is_err(), "{format}");
+        for named in [None, Some(format)] {
+            let fs = salvage(&victim, named).unwrap();
+            assert!(fs.read_only() && fs.read_only_reasons().iter().any(|o| !o.overridable), "{format}");
+            assert_eq!(fs.layout().format.bsize, format.bsize);
+            assert_eq!(fs.layout().s_isize, victim.layout.s_isize, "{format}");
+            assert_eq!(names(&fs, fs.root()), [".", "..", "lost+found", "dir", "other"]);
+            let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+            assert_eq!(read(&fs, dir, b"file"), contents());
+        }
+    }
+}
+
+/// Promise: where nothing is or only noise, no super-block is guessed.
+#[test]
+fn nothing_is_not_salvaged() {
+    for byte in [0, 0x5a, 0xff] {
+        let device = MemoryDevice::from_bytes(&vec![byte; 1 << 20]);
+        assert!(matches!(Superblock::salvage(&device, None), Err(Error::Unsupported { .. })));
+    }
+}
+
+/// Promise: without the root's inode, files are shown by the numbers of their inodes, if the format
+/// is named; only to read.
+#[test]
+fn a_lost_root() {
+    let victim = Victim::new(Format::V7);
+    victim.change_inode(2, |inode| inode.di_mode = 0o170_000);
+    let fs = salvage(&victim, Some(Format::V7)).err().map(|error| error.to_string()).unwrap();
+    assert!(fs.contains("read-only"), "{fs}");
+    let device: Arc<dyn Device> = victim.device.clone();
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let found = Superblock::open(&*device, Some(Format::V7)).unwrap();
+    let fs = V7::open_found(found, device, victim.clock.clone(), &options).unwrap();
+    let by_number = |ino: u16| format!("#{ino}");
+    let mut expected = [victim.lost, victim.dir, victim.other];
+    expected.sort_unstable();
+    let expected = expected.map(by_number);
+    assert_eq!(names(&fs, fs.root())[2..], expected);
+    let dir = fs.lookup(fs.root(), by_number(victim.dir).as_bytes()).unwrap().ino;
+    assert_eq!(read(&fs, dir, b"file"), contents());
+    assert_eq!(fs.passed_over().len(), 1);
+}
+
+/// Promise: reading does not need the free list: files whose blocks it claims are read whole.
+#[test]
+fn a_wrong_free_list() {
+    let victim = Victim::new(Format::V7);
+    let claimed = victim.addr(victim.file, 0);
+    victim.change_superblock(|superblock| superblock.head.s_free[1] = claimed);
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+    let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+    assert_eq!(read(&fs, dir, b"file"), contents());
+}
+
+/// Promise: a block of a directory that cannot be read costs its own names only.
+#[test]
+fn a_lost_block_of_a_directory() {
+    let victim = Victim::new(Format::V7);
+    let fs = victim.open();
+    let dir = Ino(victim.dir.into());
+    for n in 0..100 {
+        let name = format!("name-{n}");
+        support::make(&fs, dir, name.as_bytes(), spindle_vfs::FileKind::Regular);
+    }
+    fs.unmount().unwrap();
+    let end = Block(victim.layout.s_fsize);
+    victim.set_addr(victim.dir, 1, end.0);
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+    let in_a_block = victim.layout.bsize() / 16;
+    assert_eq!(names(&fs, dir).len(), 104 - in_a_block);
+    assert!(fs.lookup(dir, b"name-99").is_ok());
+    assert_eq!(fs.passed_over().len(), 1);
+}
