@@ -3,13 +3,13 @@
 
 mod support;
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{Finding, check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Layout, Mfs, OpenOptions, Role, Set, read_label};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
+use spindle_mfs::{Area, Class, Layout, Mfs, OpenOptions, Role, Set, Structure, read_label};
+use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, XattrMode};
 use std::sync::Arc;
 use support::clock;
 
@@ -393,4 +393,153 @@ fn a_new_copy_gets_what_is_right() {
         new.read_at(area.offset + place, &mut block).unwrap();
         assert!(block == victim.bytes[n * BLOCK..(n + 1) * BLOCK], "block {n}");
     }
+}
+
+/// Bytes of a block of the class `large`.
+const LARGE: usize = 16 << 10;
+
+/// Returns the members of a set with a second class of data: its first part has one copy, its
+/// second one two.
+fn with_classes() -> Victim {
+    let data = |class, part| NewArea { class, part: Some(part), ..NewArea::of(Role::Data) };
+    let areas =
+        [NewArea::of(Role::Control), data(0, 0), data(1, 1), data(1, 2), data(1, 2), NewArea::of(Role::Log)];
+    let members: Vec<_> = areas.iter().map(|_| Arc::new(MemoryDevice::new(4 << 20))).collect();
+    let new: Vec<_> = members
+        .iter()
+        .zip(areas)
+        .map(|(device, area)| Member { device: device.clone(), areas: vec![area] })
+        .collect();
+    let mut wishes = Wishes::new();
+    wishes.parameters.cylinder_bytes = 64 << 10;
+    wishes.parameters.track_blocks = 8;
+    wishes.parameters.checksums = true;
+    let structure = Structure { block_bytes: 16 << 10, track_blocks: 8, stripe_bytes: 32 << 10 };
+    wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
+    make(&new, &wishes, &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
+    Victim { members, bytes: pattern(0, BLOCKS) }
+}
+
+/// Makes a file of the class `large`.
+fn create_large(fs: &Mfs) -> Ino {
+    let ino = fs.create(fs.root(), b"large", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap().ino;
+    fs.setxattr(ino, b"user.spindle.class", b"large", XattrMode::Set, BY).unwrap();
+    ino
+}
+
+/// Promise: each class of data has its own checksums: what is damaged in one is refused or mended
+/// there, and a sector of the table that is damaged takes nothing of another class.
+#[test]
+fn classes_have_their_checksums() {
+    let victim = with_classes();
+    let mut bytes = vec![0; 24 * LARGE];
+    StdRng::seed_from_u64(3).fill(&mut bytes[..]);
+    let fs = victim.open();
+    let ino = fs.create(fs.root(), b"file", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap().ino;
+    assert_eq!(fs.write(ino, 0, &victim.bytes, BY).unwrap(), victim.bytes.len());
+    assert_eq!(fs.write(create_large(&fs), 0, &bytes, BY).unwrap(), bytes.len());
+    fs.unmount().unwrap();
+    drop(fs);
+    let areas = victim.areas(Role::Data);
+    let flip = |area: usize, wanted: &[u8]| {
+        let (member, area) = &areas[area];
+        let mut all = vec![0; usize::try_from(area.len).unwrap()];
+        member.read_at(area.offset, &mut all).unwrap();
+        let found = all.chunks_exact(wanted.len()).position(|chunk| chunk == wanted)?;
+        let mut block = wanted.to_vec();
+        block[9000 % wanted.len()] ^= 1;
+        member.write_at(area.offset + (found * wanted.len()) as u64, &block).unwrap();
+        Some(())
+    };
+    // All blocks of the part with two copies are damaged in one of them, and one of the other part.
+    let blocks = || bytes.chunks_exact(LARGE).enumerate();
+    let mirrored: Vec<_> = blocks().filter(|(n, b)| flip(2 + n % 2, b).is_some()).map(|(n, _)| n).collect();
+    let lost = blocks().filter(|(n, _)| !mirrored.contains(n)).nth(5).unwrap();
+    flip(1, lost.1).unwrap();
+    flip(0, &victim.bytes[7 * BLOCK..8 * BLOCK]).unwrap();
+    assert_eq!(mirrored.len(), 12);
+    let damage = [
+        format!("CHECKSUM OF DATA WRONG I=3 OFFSET={} (/file)", 7 * BLOCK),
+        format!("CHECKSUM OF DATA WRONG I=4 OFFSET={} (/large)", lost.0 * LARGE),
+    ];
+    assert_eq!(victim.findings(), damage);
+    let expect_large = |fs: &Mfs| {
+        let ino = fs.lookup(fs.root(), b"large").unwrap().ino;
+        for (n, wanted) in blocks() {
+            let mut block = vec![0; LARGE];
+            let read = fs.read(ino, (n * LARGE) as u64, &mut block);
+            assert!(if n == lost.0 { read.is_err() } else { read.is_ok() && block == wanted }, "block {n}");
+        }
+    };
+    let fs = victim.open();
+    victim.expect(&fs, &[7]);
+    expect_large(&fs);
+    fs.unmount().unwrap();
+    drop(fs);
+    assert_eq!(victim.set().scrub(&mut |_| Ok(())).unwrap().wrong.len(), 2);
+    // All are mended, so the other copy may fail now.
+    for (n, block) in blocks().filter(|(n, _)| mirrored.contains(n)) {
+        flip(3 - n % 2, block).unwrap();
+    }
+    expect_large(&victim.open());
+    // The sector behind those of the first class is the first one of the second.
+    let layout = Layout::of(&read_label(&*victim.members[0]).unwrap().unwrap()).unwrap();
+    let (member, area) = victim.areas(Role::Control).remove(0);
+    let sector = layout.class(0).blocks().div_ceil(124);
+    let (page, within) = layout.sum_sector_at(sector);
+    member.write_at(area.offset + page + within as u64, &[0; 512]).unwrap();
+    let fs = victim.open();
+    victim.expect(&fs, &[7]);
+    let ino = fs.lookup(fs.root(), b"large").unwrap().ino;
+    assert!((0..24).all(|n| fs.read(ino, n * LARGE as u64, &mut [0; 100]).is_err()));
+    fs.unmount().unwrap();
+    drop(fs);
+    let before = victim.findings();
+    let taken = format!("CHECKSUMS OF 24 BLOCKS LOST: SECTOR {sector} OF THE TABLE IS DAMAGED");
+    assert!(before.contains(&taken), "{before:?}");
+    repair(&victim.set(), &*clock(), false, 100, &mut |_| ()).unwrap();
+    assert_eq!(victim.findings(), damage[..1], "the sums of the second class are those of its data now");
+}
+
+/// Promise: a block that comes to its device in pieces, because other classes have smaller blocks,
+/// can be read and overwritten at any time, and has its checksum when it is durable.
+#[test]
+fn large_blocks_are_written_in_pieces() {
+    const BYTES: usize = 40 * LARGE;
+    let seed = spindle_conformance::random::seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test checksums large_blocks_are_written");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let victim = with_classes();
+    let mut options = OpenOptions::default();
+    options.cache.data.keep = false;
+    options.cache.data.cluster_bytes = Some(BLOCK);
+    options.cache.data.capacity_bytes = 64 << 10;
+    options.cache.data.straight_bytes = None;
+    let fs = Mfs::open(&victim.set(), clock(), &options).unwrap();
+    let ino = create_large(&fs);
+    let mut bytes = vec![0; BYTES];
+    assert_eq!(fs.write(ino, 0, &bytes, BY).unwrap(), BYTES);
+    for _ in 0..600 {
+        let at = rng.random_range(0..BYTES - 1);
+        let most = [100, 5000, 40_000][rng.random_range(0..3)];
+        let len = rng.random_range(1..=most.min(BYTES - at));
+        if rng.random_range(0..3) == 0 {
+            let mut found = vec![0; len];
+            assert_eq!(fs.read(ino, at as u64, &mut found).unwrap(), len);
+            assert!(found == bytes[at..at + len], "{len} at {at}");
+        } else {
+            rng.fill(&mut bytes[at..at + len]);
+            assert_eq!(fs.write(ino, at as u64, &bytes[at..at + len], BY).unwrap(), len);
+        }
+        if rng.random_range(0..40) == 0 {
+            fs.sync().unwrap();
+        }
+    }
+    fs.unmount().unwrap();
+    drop(fs);
+    assert!(victim.findings().is_empty());
+    let fs = victim.open();
+    let mut found = vec![0; BYTES];
+    assert_eq!(fs.read(fs.lookup(fs.root(), b"large").unwrap().ino, 0, &mut found).unwrap(), BYTES);
+    assert!(found == bytes);
 }

@@ -198,7 +198,8 @@ impl Layout {
             let parts = label.class_bytes(n).into_iter().map(|len| len / unit * unit);
             ClassLayout::new(class, n, parts.fold(0, u64::saturating_add))
         };
-        let classes = label.all_classes().into_iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
+        let classes =
+            label.all_classes().into_iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
         let sectors: u64 = classes.iter().map(ClassLayout::sum_sectors).sum();
         let sum_pages = if parameters.checksums { sectors.div_ceil(SUM_SECTORS) } else { 0 };
         let page = SUM_PAGE_BYTES as u64;
