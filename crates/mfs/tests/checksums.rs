@@ -512,7 +512,7 @@ fn large_blocks_are_written_in_pieces() {
     let victim = with_classes();
     let mut options = OpenOptions::default();
     options.cache.data.keep = false;
-    options.cache.data.cluster_bytes = Some(BLOCK);
+    options.cache.data.cluster_bytes = Some(3 * BLOCK);
     options.cache.data.capacity_bytes = 64 << 10;
     options.cache.data.straight_bytes = None;
     let fs = Mfs::open(&victim.set(), clock(), &options).unwrap();

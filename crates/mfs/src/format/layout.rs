@@ -8,8 +8,8 @@
 //! header among all headers that there could be.
 //!
 //! A class of data begins with the pages of its allocation map; the tracks of data blocks follow.
-//! The checksums of data blocks, if there are any, lie in control storage behind the cylinders: those
-//! of a class begin with a sector of their own.
+//! The checksums of data blocks, if there are any, lie in control storage behind the cylinders:
+//! those of a class begin with a sector of their own.
 
 use super::class::{Class, ClassName, Structure};
 use super::label::{Label, Parameters, Role};

@@ -1,8 +1,9 @@
 //! Sectors of the table of checksums: a CRC-32C for each block of data storage.
 //!
-//! The classes of data follow each other; each begins with a sector of its own. The table lies behind the cylinders of control storage. What a free block has there means
-//! nothing. Each sector has a checksum of its own, so that a damaged one is not taken for damage of
-//! all the blocks that it describes.
+//! The classes of data follow each other; each begins with a sector of its own. The table lies
+//! behind the cylinders of control storage. What a free block has there means nothing. Each sector
+//! has a checksum of its own, so that a damaged one is not taken for damage of all the blocks that
+//! it describes.
 
 use super::checksum::{is_sealed, seal};
 use super::layout::{DataBlock, index};

@@ -158,8 +158,8 @@ impl Judge for OfData {
                 let sector_bytes = &page[within..within + SUM_SECTOR_BYTES];
                 sums::is_whole(sector_bytes, sector) && sums::get(sector_bytes, n) == sums::sum_of(found)
             });
-            // What was freed, or written again, since the block was read is not wrong; nor is one of
-            // which the device may have a piece only.
+            // What was freed, or written again, since the block was read is not wrong; nor is
+            // one of which the device may have a piece only.
             if !(is_right || (for_copy || self.has_pieces()) && source.is_on_its_way(block)) {
                 wrong.push(start..start + size);
             }
