@@ -245,7 +245,7 @@ impl Set {
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
         let data = stripes(&label, &data)?;
-        let devices = data.iter().map(|class| -> Arc<dyn Device> { class.clone() }).collect();
+        let devices = data.iter().map(|class| class.clone() as Arc<dyn Device>).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
         let space = Arc::new(Space::new(control, devices, name));
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
