@@ -197,8 +197,8 @@ fn locks_exclude() {
     FileDevice::open(&path, &rw).unwrap();
 }
 
-/// Promise: parts that do not overlap can be open for writing at the same time; what overlaps one of
-/// them is refused, with the process that uses it, until that is closed.
+/// Promise: parts that do not overlap can be open for writing at the same time; what overlaps one
+/// of them is refused, with the process that uses it, until that is closed.
 #[test]
 fn parts_are_locked_apart() {
     let (_dir, path) = image(16 * SECTOR);

@@ -160,8 +160,8 @@ fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static
     thread.spawn(run).map_err(|e| Error::system(format!("cannot start thread {name}"), e))
 }
 
-/// Makes changes durable every [`Shared::commit_period`] until the session is over. Logs and returns
-/// only the first failure: after it, changes that were reported as done may be lost.
+/// Makes changes durable every [`Shared::commit_period`] until the session is over. Logs and
+/// returns only the first failure: after it, changes that were reported as done may be lost.
 fn commit(fs: &dyn FileSystem, shared: &Shared, changed: &AtomicBool) -> spindle_vfs::Result<()> {
     let mut outcome = Ok(());
     loop {

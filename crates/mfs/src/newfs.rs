@@ -82,8 +82,8 @@ pub struct NewArea {
 }
 
 impl NewArea {
-    /// Returns the next part of a role's storage, of data in the default class, with its usual share
-    /// of a member that has others too.
+    /// Returns the next part of a role's storage, of data in the default class, with its usual
+    /// share of a member that has others too.
     #[must_use]
     pub const fn of(role: Role) -> Self {
         let (part, share) = match role {

@@ -203,7 +203,7 @@ fn a_full_class_is_full() {
     let file = create(&fs, dir, "file", FileKind::Regular);
     let mut at = 0;
     let full = loop {
-        match fs.write(file, at, &[5; 50_000], BY) {
+        match fs.write(file, at, &vec![5; 50_000], BY) {
             Ok(written) => at += written as u64,
             Err(error) => break error,
         }
@@ -239,12 +239,12 @@ fn a_class_that_is_gone_takes_nothing_else() {
     let fs = open(&without);
     let reasons: Vec<_> = fs.read_only_reasons().iter().map(|objection| objection.reason.clone()).collect();
     assert_eq!(reasons, ["data storage 2 is not available"]);
-    assert!(read(&fs, near) == [1; 50_000]);
+    assert!(read(&fs, near) == vec![1; 50_000]);
     assert!(matches!(fs.read(far, 0, &mut [0; 10]), Err(Error::Device(_))));
     assert!(matches!(fs.write(near, 0, b"x", BY), Err(Error::ReadOnly)));
     drop(fs);
     let fs = open(&media);
-    assert!(read(&fs, far) == [2; 50_000]);
+    assert!(read(&fs, far) == vec![2; 50_000]);
 }
 
 /// Promise: a set is not made with a class that has no member, no name of its own, or no possible

@@ -1,11 +1,10 @@
 //! Requests to the process that serves a mount: it alone can change what is mounted.
 //!
-//! It listens on sockets with abstract names (unix(7)), which go with the process: one of the mount,
-//! and one of what is mounted, the set or the image, so that each is found by whoever knows one of
-//! them. A request is a [`Request`] as a line of JSON; the answers are lines too: progress, and at
-//! the end the outcome or an error. If the other end closes its half of the connection, the work is
-//! interrupted. Only root and the user of the mount are served; and another user who has taken the
-//! name is not asked.
+//! It listens on sockets with abstract names (unix(7)), which go with the process: one of the
+//! mount, and one of what is mounted, the set or the image; either leads to it. A request is a
+//! [`Request`] as a line of JSON; the answers are lines too: progress, and at the end the outcome
+//! or an error. If the other end closes its half of the connection, the work is interrupted. Only
+//! root and the user of the mount are served; and another user who has taken the name is not asked.
 
 use crate::error::{Error, Result};
 use crate::set::{Change, Report};

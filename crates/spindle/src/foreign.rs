@@ -211,7 +211,7 @@ mod tests {
             let last = magics.iter().map(|Magic(at, bytes)| at + bytes.len()).max().unwrap();
             assert_ne!(recognise_start(&start[..last - 1]), Some(foreign));
         }
-        assert_eq!(recognise_start(&[0xa5; START_BYTES]), None);
+        assert_eq!(recognise_start(&vec![0xa5; START_BYTES]), None);
     }
 
     /// Promise: ZFS is found in any slot of its ring, in either byte order; empty devices are.

@@ -24,8 +24,8 @@ pub fn find(image: &str) -> Result<Spec> {
     choose(Spec::parse(image)?)
 }
 
-/// Chooses the partition if `spec` names a whole disk. A file system that is named by its first byte
-/// gets its length, so that it is not in the way of others behind it.
+/// Chooses the partition if `spec` names a whole disk. A file system that is named by its first
+/// byte gets its length, so that it is not in the way of others behind it.
 ///
 /// # Errors
 /// If there are several partitions to choose from, or the device cannot be read.

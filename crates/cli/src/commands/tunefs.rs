@@ -26,9 +26,10 @@ use std::sync::Arc;
 /// in one cylinder group, the reserve, the optimisation, expected files, the volume name, and soft
 /// updates. They are stored in the superblock; blocks of existing files are not moved.
 ///
-/// Each change is printed. All options are checked before anything is written. The reserve (-m), the
-/// optimisation (-o) and the rotational delay (-d) can be changed while the file system is mounted,
-/// by root and by the user who mounted it: it obeys at once. For all others it must not be mounted.
+/// Each change is printed. All options are checked before anything is written. The reserve (-m),
+/// the optimisation (-o) and the rotational delay (-d) can be changed while the file system is
+/// mounted, by root and by the user who mounted it: it obeys at once. For all others it must not be
+/// mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
     The option letters are those of FreeBSD, except -a, which sets maxcontig as in older

@@ -20,8 +20,8 @@ fn make_trees(bench: &Bench) {
 
 const TREES: [&str; 8] = ["empty", "small", "sparse", "dirs", "links", "attrs", "big", "mixed"];
 
-/// Promise: `import` makes the smallest image that holds a tree: with a fragment less, the tree does
-/// not fit. The sparse file takes the space of its data.
+/// Promise: `import` makes the smallest image that holds a tree: with a fragment less, the tree
+/// does not fit. The sparse file takes the space of its data.
 #[test]
 fn one_step_smaller_does_not_fit() {
     let bench = Bench::new();

@@ -1,5 +1,5 @@
-//! Mounts as mount(8), umount(8) and fstab have them. Each test has a mount namespace of its own, in
-//! which the helpers are in /sbin.
+//! Mounts as mount(8), umount(8) and fstab have them. Each test has a mount namespace of its own,
+//! in which the helpers are in /sbin.
 
 use crate::support::{Bench, Ran};
 use std::process::{Command, Stdio};
@@ -255,7 +255,7 @@ fn tunefs_of_a_mount() {
         bench.fails("tunefs -m 100 a.img", 1, &["minfree 100"]);
         bench.fails("tunefs -A -m 5 a.img", 1, &["-A", "unmount it first"]);
         bench.fails("tunefs --log=none a.img", 1, &["--log", "unmount it first"]);
-        bench.write("mnt/file", [1; 100_000]);
+        bench.write("mnt/file", vec![1; 100_000]);
         assert_eq!(crate::helpers::run_as(&bench, "spindle", "umount mnt").code, 0);
         assert!(bench.ok("tunefs -p a.img").contains("-m  minfree       40%"), "{format}");
         bench.check("a.img");

@@ -125,7 +125,9 @@ fn densities(usual: &Resolved, size_bytes: u64, inodes: u64) -> Vec<u64> {
     };
     // A group has at least one block of inodes: with that and no more, there are fewer groups.
     densities.extend((1..=3).map(|groups| (size_bytes / fsize).div_ceil(groups * inopb) * fsize));
-    densities.iter_mut().for_each(|density| *density = (*density).min(most));
+    for density in &mut densities {
+        *density = (*density).min(most);
+    }
     densities.sort_unstable();
     densities.dedup();
     densities

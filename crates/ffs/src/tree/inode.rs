@@ -367,7 +367,11 @@ mod tests {
         let fs = open();
         let number = u32::try_from(ino.0).unwrap();
         let table = &fs.nodes.table;
-        let read = |fs: &Ffs| (fs.read_inode(number).unwrap(), fs.derive(), fs.new_stream());
+        let read = |fs: &Ffs| {
+            let di = fs.read_inode(number).unwrap();
+            let stream = fs.new_stream(&di);
+            (di, fs.derive(), stream)
+        };
         let missing = table.find(number).map(|_| ()).unwrap_err();
         let (di, derived, stream) = read(&fs);
         let entered = table.enter(&missing, number, di, derived, stream).unwrap();

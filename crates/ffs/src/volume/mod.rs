@@ -116,8 +116,8 @@ impl Volume {
         Placement { delay_frags: self.delay_frags.load(Ordering::Relaxed), ..self.placement }
     }
 
-    /// Changes the superblock by `change`, has the allocator obey it, and makes it durable. An older
-    /// superblock in the log (NetBSD) must not come back by a replay, so the log is emptied.
+    /// Changes the superblock by `change`, has the allocator obey it, and makes it durable. An
+    /// older superblock in the log (NetBSD) must not come back by a replay, so the log is emptied.
     ///
     /// # Errors
     /// Those of `change`, which then has changed nothing; [`Error::ReadOnly`]; device errors.

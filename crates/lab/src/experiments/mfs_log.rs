@@ -153,7 +153,7 @@ fn uses(count: usize, changed: usize, made: usize, steps: u32, compaction: bool)
     set.machine.clone().run(move |machine| {
         let clock = &*machine.clock;
         let fs = set.open(Settings { compaction, ..Settings::default() })?;
-        let files = files(&*fs, clock, count)?;
+        let files = files(&fs, clock, count)?;
         let process = Process::new(&*fs, clock, 0);
         let mut random = StdRng::seed_from_u64(SEED);
         let mut used = Used { spent: Duration::ZERO, longest: Duration::ZERO, writes: 0 };
@@ -230,7 +230,7 @@ fn appends(way: Way, heads: u32, headers: usize, pause: Option<f64>, count: u32)
     let log = set.machine.drives[2..].to_vec();
     set.machine.clone().run(move |machine| {
         let fs = set.open(Settings::default())?;
-        let files = files(&*fs, &*machine.clock, headers)?;
+        let files = files(&fs, &*machine.clock, headers)?;
         let mut random = StdRng::seed_from_u64(SEED);
         let seeks = || log.iter().map(|drive| ms(drive.tally().seek)).sum::<f64>();
         let (mut spent, before) = (Duration::ZERO, seeks());
@@ -259,7 +259,7 @@ fn files(fs: &Mfs, clock: &dyn Clock, count: usize) -> Result<Vec<Ino>> {
 
 /// Changes the permissions of all files, which changes a sector for each.
 fn change(fs: &dyn FileSystem, clock: &dyn Clock, files: &[Ino], n: u32) -> Result<()> {
-    let set = SetAttr { perm: Some(if n % 2 == 0 { 0o600 } else { 0o644 }), ..SetAttr::default() };
+    let set = SetAttr { perm: Some(if n.is_multiple_of(2) { 0o600 } else { 0o644 }), ..SetAttr::default() };
     for &ino in files {
         clock.work(Work::Call);
         fs.setattr(ino, &set, USER)?;

@@ -377,7 +377,7 @@ fn escape(text: &[u8]) -> Option<(Option<u8>, usize)> {
         [b'^', byte, ..] => Some((Some(control(byte)), 2)),
         [b'M', b'-', byte, ..] => Some((Some(byte | 0x80), 3)),
         [b'M', b'^', byte, ..] => Some((Some(control(byte) | 0x80), 3)),
-        [b'M', ..] => None,
+        [b'M' | b'^', ..] | [] => None,
         [b'a', ..] => single(7),
         [b'b', ..] => single(8),
         [b't', ..] => single(b'\t'),
@@ -389,7 +389,6 @@ fn escape(text: &[u8]) -> Option<(Option<u8>, usize)> {
         [b'E', ..] => single(27),
         [b'$', ..] => Some((None, 1)),
         [byte, ..] => single(byte),
-        [] => None,
     }
 }
 

@@ -124,8 +124,8 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
                 _ if area.copy > 0 => format!("{}, copy {}", area.index, area.copy),
                 _ => area.index.to_string(),
             };
-            let class = area.class.iter().filter(|_| status.classes.len() > 1);
-            let class: String = class.map(|name| format!(" ({name})")).collect();
+            let class = area.class.as_ref().filter(|_| status.classes.len() > 1);
+            let class = class.map_or_else(String::new, |name| format!(" ({name})"));
             let what = format!("{} {place}{class}", area.role);
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }

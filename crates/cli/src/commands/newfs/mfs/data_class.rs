@@ -62,8 +62,8 @@ pub fn parse(text: &str) -> Result<DataClass, String> {
 mod tests {
     use super::*;
 
-    /// Promise: members, sizes and options are distinguished, and what is not given is as usual, with
-    /// tracks that reach over all members.
+    /// Promise: members, sizes and options are distinguished, and what is not given is as usual,
+    /// with tracks that reach over all members.
     #[test]
     fn a_class_is_parsed() {
         let usual = Structure { block_bytes: 4096, track_blocks: 256, stripe_bytes: 64 << 10 };
