@@ -34,7 +34,7 @@ pub use file::{Caching, Claim, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};
 pub use lock::lock_holders;
 pub use memory::MemoryDevice;
-pub use mirror::{Condition, Loss, Mirror, Scrubbed};
+pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};
 pub use spec::{Part, Spec, open_spec};
 pub use stripe::Stripe;
 pub use tracked::Tracked;

@@ -12,12 +12,16 @@
 //! waits while the piece that it overlaps is copied, and a piece waits for the writes in flight
 //! that overlap it; so neither can undo the other. The member is read only when it has everything.
 
+mod judged;
+
+pub use judged::Judge;
+
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes that are copied or compared at a time.
 const PIECE: usize = 1 << 20;
@@ -67,6 +71,7 @@ pub struct Mirror {
     losses: Mutex<Vec<(usize, Error)>>,
     /// True while the members may differ in what was never flushed: the first one is read.
     unequal: AtomicBool,
+    judge: OnceLock<Arc<dyn Judge>>,
     next: AtomicU64,
     traffic: Mutex<Traffic>,
     /// Signalled when a write or the copy of a piece has ended.
@@ -133,6 +138,8 @@ struct Transfer {
     op: Op,
     offset: u64,
     len: usize,
+    /// The bytes of it that were asked for.
+    wanted: Range<usize>,
     /// The members that have it, with their tickets, or the reason why it could not be started.
     tickets: Vec<(Arc<Member>, Result<Ticket>)>,
 }
@@ -172,6 +179,7 @@ impl Mirror {
             loss,
             losses: Mutex::default(),
             unequal: AtomicBool::new(false),
+            judge: OnceLock::new(),
             next: AtomicU64::new(0),
             traffic: Mutex::default(),
             moved: Condvar::default(),
@@ -187,6 +195,12 @@ impl Mirror {
     /// may, reads go to the first member that is whole, so that what was read once does not change.
     pub fn set_unequal(&self, unequal: bool) {
         self.unequal.store(unequal, Ordering::Release);
+    }
+
+    /// Has every read judged from now on. There is one judge for the life of a mirror; another one
+    /// is not taken.
+    pub fn set_judge(&self, judge: Arc<dyn Judge>) {
+        let _ = self.judge.set(judge);
     }
 
     /// Returns the members that are whole, in order.
@@ -261,15 +275,21 @@ impl Mirror {
         })
     }
 
-    /// Reads from the other members until one succeeds.
-    fn read_another(&self, offset: u64, len: usize, first: Arc<Member>, failed: Error) -> Result<AlignedBuf> {
+    /// Reads from the other members until one succeeds, and returns that one too.
+    fn read_another(
+        &self,
+        offset: u64,
+        len: usize,
+        first: Arc<Member>,
+        failed: Error,
+    ) -> Result<(Arc<Member>, AlignedBuf)> {
         let mut tried = vec![first];
         let mut failure = failed;
         while let Some(member) = self.nearest(offset, &tried) {
             log::warn!("{failure}: reading another member of {}", self.info.name);
             let request = Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(len) };
             match member.start(request).and_then(|ticket| member.finish(ticket)) {
-                Ok(buf) => return Ok(buf),
+                Ok(buf) => return Ok((member, buf)),
                 Err(error) => failure = error,
             }
             tried.push(member);
@@ -333,10 +353,16 @@ impl Mirror {
 
     /// Waits for a read, from another member if the first one fails.
     fn end_read(&self, transfer: Transfer) -> Result<AlignedBuf> {
-        let Transfer { offset, len, mut tickets, .. } = transfer;
+        let Transfer { offset, len, wanted, mut tickets, .. } = transfer;
         let (member, started) = tickets.pop().expect("a read has one member");
-        let read = started.and_then(|ticket| member.finish(ticket));
-        read.or_else(|error| self.read_another(offset, len, member, error))
+        let (member, mut buf) = match started.and_then(|ticket| member.finish(ticket)) {
+            Ok(buf) => (member, buf),
+            Err(error) => self.read_another(offset, len, member, error)?,
+        };
+        if let Some(judge) = self.judge.get() {
+            self.judge_read(&**judge, offset, &member, &mut buf)?;
+        }
+        Ok(if wanted == (0..len) { buf } else { AlignedBuf::from(&buf[wanted]) })
     }
 
     /// Calls `work` for each piece of the mirror from byte `at` on, while no write overlaps it, and
@@ -434,11 +460,7 @@ impl Mirror {
             member.set(Condition::Lost);
             error
         };
-        let read = |at, len| {
-            let buf = AlignedBuf::zeroed(len);
-            self.submit(Request { op: Op::Read, offset: at, buf }).and_then(|ticket| self.wait(ticket))
-        };
-        let copy = |at, len| device.write_at(at, &read(at, len)?).map_err(failed);
+        let copy = |at, len| device.write_at(at, &self.read_piece(at, len)?).map_err(failed);
         self.each_piece(*filled, copy, |end| {
             *filled = end;
             progress(end)
@@ -447,7 +469,7 @@ impl Mirror {
         let mut bytes = AlignedBuf::zeroed(PIECE);
         let compare = |at, len| {
             device.read_at(at, &mut bytes[..len]).map_err(failed)?;
-            if read(at, len)?[..] != bytes[..len] {
+            if self.read_piece(at, len)?[..] != bytes[..len] {
                 let differs = std::io::Error::other("it does not return what was written");
                 let doing = format!("comparing {len} bytes at {at}");
                 return Err(failed(Error::io(&device.info().name, doing, differs)));
@@ -498,24 +520,17 @@ impl Mirror {
     }
 
     fn scrub_piece(&self, at: u64, len: usize, done: &mut Scrubbed) -> Result<()> {
-        let members = self.whole();
-        let mut copies = Vec::new();
-        for member in &members {
-            let mut bytes = AlignedBuf::zeroed(len);
-            copies.push(member.device.read_at(at, &mut bytes).map(|()| bytes));
-        }
-        done.bytes += (len * members.len()) as u64;
-        let Some(good) = copies.iter().find_map(|copy| copy.as_ref().ok()) else {
-            return copies.pop().map_or(Ok(()), |copy| copy.map(drop));
-        };
-        for (member, copy) in members.iter().zip(&copies) {
+        let (good, copies, wrong) = self.best(self.judge.get().map(|judge| &**judge), at, len)?;
+        done.bytes += (len * copies.len()) as u64;
+        done.wrong.extend(wrong);
+        for (member, copy) in &copies {
             match copy {
                 Ok(bytes) if bytes[..] == good[..] => continue,
                 Ok(_) => done.differed += 1,
                 Err(_) => done.unreadable += 1,
             }
             log::warn!("{}: {len} bytes at {at} are written again", member.device.info().name);
-            if let Err(error) = member.device.write_at(at, good) {
+            if let Err(error) = member.device.write_at(at, &good) {
                 self.lose(member, error)?;
             }
         }
@@ -524,7 +539,7 @@ impl Mirror {
 }
 
 /// What a scrub has found and mended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
@@ -532,6 +547,8 @@ pub struct Scrubbed {
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,
+    /// What the judge says is wrong in all members that can be read.
+    pub wrong: Vec<Range<u64>>,
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
@@ -548,6 +565,17 @@ impl Device for Mirror {
         self.info.check(op, offset, buf.len())?;
         let len = buf.len();
         let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (mut offset, mut len, mut buf) = (offset, len, buf);
+        let mut wanted = 0..len;
+        if let Some(judge) = self.judge.get().filter(|_| op == Op::Read) {
+            let whole = judge.whole(offset..offset + len as u64);
+            let before = usize::try_from(offset - whole.start).unwrap_or(usize::MAX);
+            let all = usize::try_from(whole.end - whole.start).unwrap_or(usize::MAX);
+            if all != len {
+                wanted = before..before + len;
+                (offset, len, buf) = (whole.start, all, AlignedBuf::zeroed(all));
+            }
+        }
         let tickets = match op {
             Op::Read => {
                 let gone = || Error::Unusable {
@@ -568,7 +596,7 @@ impl Device for Mirror {
                 self.written().into_iter().map(copy).collect()
             }
         };
-        self.traffic.lock().transfers.insert(id, Transfer { op, offset, len, tickets });
+        self.traffic.lock().transfers.insert(id, Transfer { op, offset, len, wanted, tickets });
         self.moved.notify_all();
         Ok(Ticket::new(id))
     }
@@ -950,7 +978,7 @@ mod tests {
             assert_eq!(bytes, [5; 512]);
         }
         let done = mirror.scrub(&mut |_| Ok(())).unwrap();
-        assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, unreadable: 0 });
+        assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, ..Scrubbed::default() });
         members[2].read_at(512, &mut bytes).unwrap();
         assert_eq!(bytes, [5; 512]);
         assert_eq!(mirror.scrub(&mut |_| Ok(())).unwrap().differed, 0);

@@ -94,6 +94,19 @@ impl Stripe {
         Ok(Self { info, members, unit, zones, next: AtomicU64::new(0), transfers: Mutex::default() })
     }
 
+    /// Returns the byte of the stripe that is byte `offset` of a member, and how many follow it
+    /// there on both; none if it is not used.
+    #[must_use]
+    pub fn address_of(&self, member: usize, offset: u64) -> Option<(u64, u64)> {
+        let nth = |zone: &Zone| zone.members.iter().position(|&other| other == member).map(|n| n as u64);
+        // The last zone that begins before it: zones of a member follow each other.
+        let zone = self.zones.iter().rev().find(|zone| zone.start <= offset && nth(zone).is_some())?;
+        let (within, width) = (offset - zone.start, zone.members.len() as u64);
+        let at =
+            zone.range.start + (within / self.unit * width + nth(zone)?) * self.unit + within % self.unit;
+        (at < zone.range.end).then(|| (at, self.unit - within % self.unit))
+    }
+
     /// Returns the parts of `len` bytes at `offset`.
     fn parts(&self, offset: u64, len: usize) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
@@ -219,6 +232,18 @@ mod tests {
         let members: Vec<_> = sizes.iter().map(|&size| Arc::new(MemoryDevice::new(size))).collect();
         let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
         (members, Stripe::new(devices, UNIT, "stripe".into()).unwrap())
+    }
+
+    /// Promise: a byte of a member is found where the stripe puts it, and what follows it there.
+    #[test]
+    fn addresses_lead_back() {
+        let (_, stripe) = stripe(&[40_960, 12_288, 23_040, 12_288]);
+        for offset in (0..stripe.info().size_bytes).step_by(512) {
+            let part = &stripe.parts(offset, 512)[0];
+            let left = 4096 - offset % 4096;
+            assert_eq!(stripe.address_of(part.member, part.offset), Some((offset, left)));
+        }
+        assert_eq!(stripe.address_of(1, 12_288), None, "beyond the last unit");
     }
 
     /// Promise: unequal members are used to their ends, in zones.

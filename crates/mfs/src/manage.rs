@@ -177,6 +177,7 @@ impl Set {
         let label = self.labels.now();
         let bytes = |role| label.part_bytes(role).into_iter().sum::<u64>();
         let total = bytes(Role::Control) + bytes(Role::Data) + bytes(Role::Log);
+        let _verification = self.verify_change()?;
         let (mut all, mut before) = (Scrubbed::default(), 0);
         for part in &self.parts {
             let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
@@ -184,6 +185,7 @@ impl Set {
             all.bytes += found.bytes;
             all.differed += found.differed;
             all.unreadable += found.unreadable;
+            all.wrong.extend(found.wrong);
             before += mirror.info().size_bytes;
         }
         if label.unequal {
@@ -274,6 +276,7 @@ impl Set {
         let Area { role, index, .. } = *area;
         let part = self.part(area)?;
         let Some(mirror) = &part.mirror else { return Err(missing(role, index)) };
+        let _verification = self.verify_change()?;
         let label = self.labels.now();
         let is_new = move |other: &Area| (other.role, other.index, other.member_id) == (role, index, new);
         let begun = label.areas.iter().find(|other| is_new(other)).cloned();

@@ -7,8 +7,9 @@ use crate::format::class::{Class, ClassName, check_classes};
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
-use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO};
+use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
+use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES};
 use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
 use crate::set::labels::write_label;
 use crate::set::members::Set;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 /// Wishes for a new set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wishes {
-    /// Sizes of blocks, cylinders, tracks and stripe units. The key of hashes is chosen anew.
+    /// Sizes of blocks, cylinders, tracks and stripe units, and if data has checksums. The key of
+    /// hashes is chosen anew.
     pub parameters: Parameters,
     /// Classes of data besides the default one.
     pub classes: Vec<Class>,
@@ -43,6 +45,7 @@ impl Wishes {
             data_block_bytes: 4096,
             track_blocks: 256,
             stripe_bytes: 64 << 10,
+            checksums: false,
             hash_key: [0; 16],
         };
         let classes = Vec::new();
@@ -206,6 +209,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     for class in &set.layout.classes {
         write_map(class, &*set.space)?;
     }
+    write_sums(&set.layout, &*set.space)?;
     set.space.flush()?;
     Ring::make(&*set.log[0], set_id, 1, State::default(), wishes.log)?;
     set.labels.write_places();
@@ -265,6 +269,19 @@ fn write_map(class: &ClassLayout, device: &dyn Device) -> Result<()> {
         left -= blocks;
         map_page::make(&mut bytes, page, track_blocks, u32::try_from(blocks).unwrap_or(u32::MAX));
         device.write_at(class.map_page_at(page), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes the table of checksums, in which no block has one.
+fn write_sums(layout: &Layout, device: &dyn Device) -> Result<()> {
+    const AT_ONCE: u64 = 256;
+    for first in (0..layout.sum_pages).step_by(index(AT_ONCE)) {
+        let pages = AT_ONCE.min(layout.sum_pages - first);
+        let mut bytes = vec![0; index(pages) * SUM_PAGE_BYTES];
+        let numbers = first * (SUM_PAGE_BYTES / SUM_SECTOR_BYTES) as u64..;
+        bytes.chunks_exact_mut(SUM_SECTOR_BYTES).zip(numbers).for_each(|(sector, n)| sums::make(sector, n));
+        device.write_at(layout.sum_page_at(first), &bytes)?;
     }
     Ok(())
 }

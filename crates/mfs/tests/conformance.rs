@@ -42,22 +42,64 @@ impl Sets {
     /// Makes a set with the smallest blocks, cylinders, tracks and log, so that everything
     /// overflows soon.
     fn small() -> Box<dyn Harness> {
+        Self::small_with(&Self::smallest())
+    }
+
+    fn smallest() -> Wishes {
         let mut wishes = Wishes::new();
         wishes.parameters.block_bytes = 1024;
         wishes.parameters.cylinder_bytes = 8 << 10;
         wishes.parameters.data_block_bytes = 512;
         wishes.parameters.track_blocks = 8;
         wishes.parameters.stripe_bytes = 512;
+        wishes
+    }
+
+    fn small_with(wishes: &Wishes) -> Box<dyn Harness> {
         let members = [(10, Role::Control), (20, Role::Data), (20, Role::Data), (2, Role::Log)];
-        Self::with(members.map(|(mib, role)| Member::of(device(mib), role)).into(), &wishes)
+        Self::with(members.map(|(mib, role)| Member::of(device(mib), role)).into(), wishes)
+    }
+
+    /// Makes a set whose data has checksums, with copies of some parts of it.
+    fn summed() -> Box<dyn Harness> {
+        let copy = |mib: u64, role, part| {
+            let areas = vec![NewArea { part: Some(part), ..NewArea::of(role) }];
+            Member { device: device(mib), areas }
+        };
+        let mut wishes = Wishes::new();
+        wishes.parameters.checksums = true;
+        wishes.parameters.block_bytes = 1024;
+        wishes.parameters.cylinder_bytes = 9 << 10;
+        wishes.parameters.track_blocks = 8;
+        wishes.parameters.stripe_bytes = 8192;
+        let data = [(20, 0), (23, 0), (9, 1)].map(|(mib, part)| copy(mib, Role::Data, part));
+        let rest = [copy(9, Role::Control, 0), copy(10, Role::Control, 0), copy(3, Role::Log, 0)];
+        Self::with(data.into_iter().chain(rest).collect(), &wishes)
+    }
+
+    /// Makes a set with checksums of the smallest blocks.
+    fn summed_small() -> Box<dyn Harness> {
+        let mut wishes = Self::smallest();
+        wishes.parameters.checksums = true;
+        Self::small_with(&wishes)
     }
 
     /// Makes a set whose files are of a second class, with blocks of 16 KiB; those of the first one
     /// have 1 KiB.
     fn second_class() -> Box<dyn Harness> {
+        Self::second_class_with(8192, false)
+    }
+
+    /// Makes such a set whose data has checksums.
+    fn summed_second_class() -> Box<dyn Harness> {
+        Self::second_class_with(16 << 10, true)
+    }
+
+    fn second_class_with(stripe_bytes: u32, checksums: bool) -> Box<dyn Harness> {
         let mut wishes = Wishes::new();
+        wishes.parameters.checksums = checksums;
         wishes.parameters.data_block_bytes = 1024;
-        let structure = Structure { block_bytes: 16 << 10, track_blocks: 16, stripe_bytes: 8192 };
+        let structure = Structure { block_bytes: 16 << 10, track_blocks: 16, stripe_bytes };
         wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
         let large = |part| {
             let areas = vec![NewArea { class: 1, part: Some(part), ..NewArea::of(Role::Data) }];
@@ -119,6 +161,9 @@ spindle_conformance::conformance_tests!(on_one_member, Sets::one);
 spindle_conformance::conformance_tests!(on_many_members, Sets::many);
 spindle_conformance::conformance_tests!(with_small_structures, Sets::small);
 spindle_conformance::conformance_tests!(in_a_second_class, Sets::second_class);
+spindle_conformance::conformance_tests!(with_checksums, Sets::summed);
+spindle_conformance::conformance_tests!(with_checksums_of_small_blocks, Sets::summed_small);
+spindle_conformance::conformance_tests!(with_checksums_of_a_second_class, Sets::summed_second_class);
 
 macro_rules! random_tests {
     ($($name:ident: $fs:expr;)*) => {$(
@@ -136,4 +181,7 @@ random_tests! {
     random_on_many_members: Sets::many();
     random_with_small_structures: Sets::small();
     random_in_a_second_class: Sets::second_class();
+    random_with_checksums: Sets::summed();
+    random_with_checksums_of_small_blocks: Sets::summed_small();
+    random_with_checksums_of_a_second_class: Sets::summed_second_class();
 }

@@ -9,7 +9,8 @@
 //! and a check must find nothing.
 //!
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
-//! known exactly.
+//! known exactly. Where data has checksums, nothing is written over, so files are also written over
+//! in any place, and made longer and shorter: a call is done whole or not at all.
 
 mod support;
 
@@ -136,6 +137,8 @@ struct Run {
     written: u32,
     /// Files that are in use, with or without names.
     held: Vec<Ino>,
+    /// True if data has checksums.
+    sums: bool,
 }
 
 impl Run {
@@ -236,6 +239,31 @@ impl Run {
         self.events.lock().push(Event::Durable(self.versions.len() - 1));
     }
 
+    /// Writes over a part of a file, or behind it, and sometimes gives it to `fsync`.
+    fn overwrite(&mut self, rng: &mut StdRng) {
+        let Some(path) = self.pick(rng, Node::is_file) else { return };
+        let (dir, name) = self.dir_of(&path);
+        let attr = self.fs.lookup(dir, name.as_bytes()).unwrap();
+        let offset = rng.random_range(0..=attr.size + 5000);
+        let len = [1, 100, 4096, 9000, 20_000][rng.random_range(0..5)];
+        self.written += 1;
+        let bytes: Vec<u8> = (0..len).map(|n: u32| 1 + ((n / 5 + self.written * 37) % 255) as u8).collect();
+        let done = self.fs.write(attr.ino, offset, &bytes, BY).unwrap_or(0);
+        let file = self.tree.get_mut(&path).unwrap().bytes.as_mut().unwrap();
+        let offset = usize::try_from(offset).unwrap();
+        if done > 0 {
+            file.resize(file.len().max(offset + done), 0);
+            file[offset..offset + done].copy_from_slice(&bytes[..done]);
+        }
+        if rng.random_range(0..4) == 0 {
+            self.versions.push(self.tree.clone());
+            self.fs.fsync(attr.ino, rng.random()).unwrap();
+            self.events.lock().push(Event::Durable(self.versions.len() - 1));
+            self.events.lock().push(Event::Begins(self.versions.len()));
+        }
+        self.fs.forget(attr.ino, 1);
+    }
+
     /// Runs one random operation, and sometimes makes all of them durable, also while others go on.
     fn step(&mut self, rng: &mut StdRng) {
         self.operation(rng);
@@ -256,7 +284,7 @@ impl Run {
 
     fn operation(&mut self, rng: &mut StdRng) {
         self.events.lock().push(Event::Begins(self.versions.len()));
-        match rng.random_range(0..15) {
+        match rng.random_range(0..if self.sums { 21 } else { 15 }) {
             0..4 => {
                 let path = self.new_path(rng);
                 if self.tree.contains_key(&path) {
@@ -360,17 +388,19 @@ impl Run {
                 }
                 self.fs.forget(ino, 1);
             }
-            _ => {
+            14 => {
                 let Some(path) = self.pick(rng, Node::is_file) else { return };
                 let (dir, name) = self.dir_of(&path);
                 let attr = self.fs.lookup(dir, name.as_bytes()).unwrap();
-                let size = attr.size / 16_384 * 8192;
+                let whole = attr.size / 16_384 * 8192;
+                let size = if self.sums { rng.random_range(0..=attr.size) } else { whole };
                 let set = SetAttr { size: Some(size), ..SetAttr::default() };
                 self.fs.setattr(attr.ino, &set, BY).unwrap();
                 self.fs.forget(attr.ino, 1);
                 let bytes = self.tree.get_mut(&path).unwrap().bytes.as_mut().unwrap();
                 bytes.truncate(usize::try_from(size).unwrap());
             }
+            _ => self.overwrite(rng),
         }
         self.versions.push(self.tree.clone());
     }
@@ -390,7 +420,7 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
     tree
 }
 
-fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
+fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let mut rng = StdRng::seed_from_u64(seed);
     let new: Vec<_> = ROLES.iter().map(|&(kib, ..)| MemoryDevice::new(kib << 10)).collect();
     let members: Vec<_> = new
@@ -410,7 +440,10 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     wishes.parameters.cylinder_bytes = 16 << 10;
     wishes.parameters.track_blocks = 8;
     wishes.parameters.stripe_bytes = 4096;
-    let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 4096 };
+    wishes.parameters.checksums = sums;
+    // Blocks with checksums lie on one device each.
+    let stripe_bytes = if sums { 8192 } else { 4096 };
+    let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes };
     wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
     // Parts of most logs take turns as newfs has it, some are striped.
     wishes.log = if rng.random_range(0..4) == 0 { LogUnits::STRIPED } else { LogUnits::default() };
@@ -427,7 +460,8 @@ fn run(seed: u64, cuts: usize, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let set = Arc::new(open_set(&devices));
     let (fs, tree, events_of) = (Arc::new(mount(&set)), Tree::new(), events.clone());
     let versions = vec![tree.clone()];
-    let mut run = Run { fs, set, devices, versions, tree, events: events_of, written: 0, held: Vec::new() };
+    let mut run =
+        Run { fs, set, devices, versions, tree, events: events_of, written: 0, held: Vec::new(), sums };
     if rng.random_bool(0.5) {
         run.fill_log(&mut rng);
         media = run.devices.iter().map(|device| copy(&**device)).collect();
@@ -494,7 +528,19 @@ fn torture_crashes() {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes");
     for case in 0..cases(4) {
-        run(seed.wrapping_add(case), 60, |run, rng| (0..250).for_each(|_| run.step(rng)));
+        run(seed.wrapping_add(case), 60, false, |run, rng| (0..250).for_each(|_| run.step(rng)));
+    }
+}
+
+/// Promise: where data has checksums, each call that writes over files or changes their lengths is
+/// done whole or not at all, `fsync` makes it durable, and the data that is there is that of its
+/// checksums in every copy.
+#[test]
+fn torture_crashes_with_checksums() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes_with");
+    for case in 0..cases(4) {
+        run(seed.wrapping_add(case), 60, true, |run, rng| (0..250).for_each(|_| run.step(rng)));
     }
 }
 
@@ -505,7 +551,7 @@ fn torture_crashes_while_members_change() {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_crashes_while");
     for case in 0..cases(4) {
-        run(seed.wrapping_add(case), 60, |run, rng| {
+        run(seed.wrapping_add(case), 60, case % 2 == 1, |run, rng| {
             (0..50).for_each(|_| run.step(rng));
             for spare in [9, 10] {
                 let (set, device) = (run.set.clone(), run.devices[spare].clone());
@@ -554,7 +600,7 @@ fn torture_crashes_while_members_change() {
 fn torture_cylinders_that_change_their_kind() {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-mfs --test crash torture_cylinders");
-    run(seed, 100, |run, _| {
+    run(seed, 100, false, |run, _| {
         let files: Vec<_> = (0..70).map(|n| format!("/file{n}")).collect();
         for path in &files {
             run.does(|run| run.create(path));

@@ -173,7 +173,7 @@ fn assert_clean(media: &Media, what: &str) {
 
 /// Returns the members of a new set, of which little has to be filled. It has a second class of
 /// data, which stays empty: one that is full does not get the space of another.
-fn members(full: Full) -> Media {
+fn members(full: Full, checksums: bool) -> Media {
     let (control, data) = match full {
         Full::Data => (1024, 512),
         Full::Extents => (256, 8192),
@@ -190,6 +190,7 @@ fn members(full: Full) -> Media {
     wishes.parameters.data_block_bytes = 512;
     wishes.parameters.track_blocks = 8;
     wishes.parameters.stripe_bytes = 4096;
+    wishes.parameters.checksums = checksums;
     wishes.classes = vec![Class { name: "other".parse().unwrap(), structure: wishes.parameters.structure() }];
     make(&members.chain([other]).collect::<Vec<_>>(), &wishes, &*clock(), &mut StdRng::seed_from_u64(5))
         .unwrap();
@@ -278,8 +279,8 @@ fn empty(fs: &Mfs, full: Full, units: u64, count: u64) {
 }
 
 /// Returns a set that is full but for `count` units.
-fn filled(full: Full, count: u64) -> Media {
-    let media = members(full);
+fn filled(full: Full, count: u64, checksums: bool) -> Media {
+    let media = members(full, checksums);
     let fs = open(&media);
     prepare(&fs);
     let units = fill(&fs, full);
@@ -361,12 +362,12 @@ fn remove_all(fs: &Mfs, dir: Ino, what: &str) {
 /// done. The check finds nothing afterwards, and a remount sees the same.
 #[test]
 fn each_operation_is_done_or_refused() {
-    for full in ALL {
+    for (full, checksums) in ALL.into_iter().flat_map(|full| [(full, false), (full, true)]) {
         let (mut refused, mut done) = (0, 0);
         for level in LEVELS {
-            let media = filled(full, level);
+            let media = filled(full, level, checksums);
             for Operation { name, frees, run } in OPERATIONS {
-                let what = format!("{full:?}, {level} less, {name}");
+                let what = format!("{full:?}, {level} less, {name}, checksums: {checksums}");
                 let media = branch(&media);
                 let fs = open(&media);
                 let (before, free) = (snapshot(&fs), fs.statfs().unwrap());
@@ -409,12 +410,12 @@ fn result_is_done(before: &Tree, after: &Tree) -> bool {
 /// all space is free then.
 #[test]
 fn everything_can_be_removed() {
-    for full in ALL {
-        let what = format!("{full:?}");
-        let media = filled(full, 0);
+    for (full, checksums) in ALL.into_iter().flat_map(|full| [(full, false), (full, true)]) {
+        let what = format!("{full:?}, checksums: {checksums}");
+        let media = filled(full, 0, checksums);
         let fs = open(&media);
         remove_all(&fs, fs.root(), &what);
-        let (emptied, fresh) = (fs.statfs().unwrap(), open(&members(full)).statfs().unwrap());
+        let (emptied, fresh) = (fs.statfs().unwrap(), open(&members(full, checksums)).statfs().unwrap());
         assert_eq!((emptied.bfree, emptied.ffree), (fresh.bfree, fresh.ffree), "{what}");
         assert_eq!(emptied.files, fresh.files, "{what}");
         prepare(&fs);
@@ -428,7 +429,7 @@ fn everything_can_be_removed() {
 /// what is in use and what can still be made: names take from the second, and count as no files.
 #[test]
 fn headers_make_room_for_names() {
-    let media = members(Full::Headers);
+    let media = members(Full::Headers, false);
     let fs = open(&media);
     let (dir, other) = (
         make_in(&fs, fs.root(), "fill", FileKind::Directory, b"").unwrap(),
@@ -511,14 +512,15 @@ fn torture_two_at_once() {
     for case in 0..cases(12) {
         let full = *ALL.choose(&mut rng).unwrap();
         let level = *LEVELS.choose(&mut rng).unwrap();
-        let media = filled(full, level);
+        let checksums = rng.random();
+        let media = filled(full, level, checksums);
         for _ in 0..30 {
             let media = branch(&media);
             let fs = open(&media);
             let before = snapshot(&fs);
             let pair = [0, 1].map(|_| &OPERATIONS[rng.random_range(0..OPERATIONS.len())]);
             let what = format!(
-                "seed {seed}, case {case}: {full:?}, {level} less, {}, {}",
+                "seed {seed}, case {case}: {full:?}, {level} less, {}, {}, checksums: {checksums}",
                 pair[0].name, pair[1].name
             );
             let barrier = Barrier::new(2);

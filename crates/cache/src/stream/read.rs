@@ -88,7 +88,12 @@ impl Cache {
                 self.arrive(stream, &read, landed.as_ref().ok().and_then(Option::as_ref));
                 match landed {
                     Err(error) if own.is_some_and(|own| Arc::ptr_eq(&own, &read.flight)) => {
-                        return Err(error.into());
+                        if read.blocks.end <= call.end_block {
+                            return Err(error.into());
+                        }
+                        // The fault may lie behind what was asked for, which is read alone now.
+                        expected = false;
+                        own = Some(read.flight);
                     }
                     _ => own = Some(read.flight),
                 }

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 #[command(after_long_help = "EXIT CODES
     0  done; status: the set is whole; scrub: nothing differed, and the check found no problem
     1  failed; status: a member is missing, lost or out of date; scrub: it mended something
-    4  scrub: the check found problems
+    4  scrub: the check found problems, or data whose checksum is wrong in all copies
 
 EXAMPLES
     spindle mfs status /dev/sdb
@@ -237,14 +237,20 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
                 copies.differed, copies.unreadable
             ))?;
         }
+        if copies.wrong > 0 {
+            out.line(format!(
+                "{member}: {} blocks have the wrong checksum in all copies; their files cannot be read there",
+                copies.wrong
+            ))?;
+        }
         out.line(match check.as_ref().map(|check| check.damages) {
             None => format!("{member}: the set is mounted, so its structures were not checked"),
             Some(0) => format!("{member}: no problems found"),
-            Some(n) => format!("{member}: {n} problem(s) found; see spindle fsck"),
+            Some(n) => format!("{member}: {n} problem(s) found; spindle fsck -n lists them"),
         })?;
     }
     out.finish()?;
-    if check.as_ref().is_some_and(|check| !check.is_clean()) {
+    if copies.wrong > 0 || check.as_ref().is_some_and(|check| !check.is_clean()) {
         return Ok(ExitCode::from(PROBLEMS));
     }
     let equal = copies.differed + copies.unreadable == 0;

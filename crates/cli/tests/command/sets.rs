@@ -300,3 +300,56 @@ fn wrong_members_are_refused() {
     bench.ok("newfs -t mfs --timestamp 5 -s 40m y");
     bench.shell("cmp x y");
 }
+
+/// Damages the first place of a member that holds some text.
+fn damage(bench: &Bench, member: &str, text: &str) {
+    let path = bench.path(member);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).expect("it is there");
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Promise: of a set with checksums, a file whose data a device returns wrongly is named by fsck
+/// and cannot be read, and others can; where there is a copy, reading and a scrub mend it.
+#[test]
+fn checksums_name_and_mend_what_is_wrong() {
+    let bench = Bench::new();
+    let (bad, good) = ("this is read wrongly. ".repeat(900), "all of this is right. ".repeat(900));
+    bench.write("bad", &bad);
+    bench.write("good", &good);
+    let make = |data: &str| {
+        bench.shell("rm -f c d e l");
+        let made = bench.ok(&format!("newfs -t mfs --checksums --control c:8m --data {data} --log l:4m"));
+        assert!(made.contains("blocks of 4096 bytes with checksums"), "{made}");
+        bench.ok("cp bad c:/bad");
+        bench.ok("cp good c:/good");
+        assert!(bench.ok("fsck -n c").contains("no problems found"));
+        damage(&bench, "d", "this is read wrongly. ");
+    };
+    make("d:8m");
+    assert!(bench.ok("info c").contains("with checksums"));
+    assert_eq!(status(&bench, "c")["checksums"], true);
+    let ran = bench.run("fsck -n c");
+    assert!(
+        ran.code == 4 && ran.out.contains("CHECKSUM OF DATA WRONG") && ran.out.contains("(/bad)"),
+        "{}",
+        ran.out
+    );
+    let ran = bench.run("cat c:/bad");
+    assert!(ran.code == 1 && ran.err.contains("c:/bad: 4096 bytes at byte 0 cannot be read"), "{}", ran.err);
+    assert_eq!(bench.ok("cat c:/good"), good);
+    let ran = bench.run("mfs scrub c");
+    assert!(ran.code == 4 && ran.out.contains("1 blocks have the wrong checksum"), "{}", ran.out);
+    make("d:8m+e:8m");
+    // Another copy is right.
+    let ran = bench.run("fsck -n c");
+    assert!(ran.code == 0 && ran.out.contains("no problems found"), "{}", ran.out);
+    let ran = bench.run("cat c:/bad");
+    assert!(ran.code == 0 && ran.out == bad, "{}", ran.err);
+    assert_eq!(bench.run("mfs scrub c").code, 1, "it mends the copy");
+    bench.ok("mfs scrub c");
+    damage(&bench, "e", "this is read wrongly. ");
+    let ran = bench.run("cat c:/bad");
+    assert!(ran.code == 0 && ran.out == bad, "the first copy was mended: {}", ran.err);
+}

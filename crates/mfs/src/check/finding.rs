@@ -128,4 +128,18 @@ spindle_tree::findings! {
         /// What does not agree.
         what: String,
     } "ALLOCATION MAP PAGE {page} OF CLASS {class}: {what}";
+    /// A sector of the table of checksums is damaged.
+    Sums: Groups, Damage {
+        /// The sector.
+        sector: u64,
+        /// Blocks of files whose checksums it has.
+        blocks: u64,
+    } "CHECKSUMS OF {blocks} BLOCKS LOST: SECTOR {sector} OF THE TABLE IS DAMAGED";
+    /// A block of a file is not what its checksum was made of, in any copy.
+    Data: Groups, Damage, at (*ino) {
+        /// The file.
+        ino: u64,
+        /// Where the block begins in it, in bytes.
+        offset: u64,
+    } "CHECKSUM OF DATA WRONG I={ino} OFFSET={offset}";
 }

@@ -211,10 +211,13 @@ impl Checker {
         self.parts.extend(header.overflow.iter().map(|part| part.at));
         self.usage.overflow_headers += header.overflow.len() as u64;
         self.attributes(ino, &header)?;
+        if self.layout.parameters.checksums {
+            self.extents.extend(header.extents().iter().map(|&extent| (ino, extent)));
+        }
         for extent in header.extents() {
             let first = DataBlock(extent.start);
             let number = first.class();
-            let held = self.claims[number].claim(first.within()..first.within() + extent.len);
+            let held = self.claims[number].enter(first.within()..first.within() + extent.len);
             if let Some(range) = held.first() {
                 let blocks = held.iter().map(|range| range.end - range.start).sum();
                 let class = self.layout.class(number).name.to_string();

@@ -8,7 +8,6 @@
 //! visited a fixed number of times, an extent costs no more than what it meets, and the list of
 //! findings has a limit.
 
-mod claims;
 mod connectivity;
 mod cylinders;
 mod finding;
@@ -16,6 +15,7 @@ mod headers;
 mod maps;
 mod names;
 mod repair;
+mod sums;
 
 pub use finding::Finding;
 pub use repair::{Repaired, repair};
@@ -25,9 +25,10 @@ use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::layout::{ControlBlock, Layout, ROOT_INO};
 use crate::format::node::Name;
+use crate::format::runs::Runs;
 use crate::log::{Ring, State, replay_to_copy};
 use crate::set::members::Set;
-use claims::Claims;
+use crate::set::sums::Still;
 use cylinders::{CylinderState, Doubts};
 use siphasher::sip::SipHasher13;
 use spindle_device::{CowDevice, Device};
@@ -94,15 +95,25 @@ impl Report {
     }
 }
 
-/// Checks a set without changing it, and lists at most `limit` findings. Calls `progress` when a
-/// phase begins.
+/// Checks a set without changing it, reads all data that has checksums, and lists at most `limit`
+/// findings. Calls `progress` when a phase begins.
 ///
 /// # Errors
 /// Device errors. Damage becomes findings.
 pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
+    check_with(set, true, limit, progress)
+}
+
+/// Does the same; reads data only if `data`.
+fn check_with(set: &Set, data: bool, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
     let log = OpenedLog::open(set, &device, replay_to_copy)?;
-    Ok(Checker::run(set, &device, &log.findings, limit, progress)?.report(log.marked_clean))
+    let mut checker = Checker::run(set, &device, &log.findings, limit, progress)?;
+    if data && set.layout.parameters.checksums {
+        let _verification = set.verify(Arc::new(Still(device)), false);
+        checker.read_data()?;
+    }
+    Ok(checker.report(log.marked_clean))
 }
 
 /// The log after its replay.
@@ -223,7 +234,11 @@ struct Checker {
     /// Files whose attributes are damaged.
     bad_attributes: BTreeSet<u64>,
     /// The data blocks that files hold, by classes.
-    claims: Vec<Claims>,
+    claims: Vec<Runs>,
+    /// The extents of all files, if data has checksums.
+    extents: Vec<(u64, Extent)>,
+    /// Sectors of the table of checksums that are damaged.
+    damaged_sums: Vec<u64>,
     /// The parts of files whose data blocks other files have.
     overlaps: BTreeMap<u64, Vec<Extent>>,
     /// Blocks of names that a directory has.
@@ -277,7 +292,8 @@ impl Checker {
             progress(Phase::Groups);
             checker.compare_cylinders();
             checker.compare_pages()?;
-            checker.usage.used_blocks = checker.claims.iter().map(Claims::held).sum();
+            checker.compare_sums()?;
+            checker.usage.used_blocks = checker.claims.iter().map(Runs::held).sum();
             checker.usage.free_blocks = checker.layout.data_blocks() - checker.usage.used_blocks;
             return Ok(checker);
         }
@@ -298,7 +314,9 @@ impl Checker {
             parts: HashSet::new(),
             bad_attributes: BTreeSet::new(),
             strays: BTreeMap::new(),
-            claims: set.layout.classes.iter().map(|class| Claims::new(class.blocks())).collect(),
+            claims: set.layout.classes.iter().map(|class| Runs::new(class.blocks())).collect(),
+            extents: Vec::new(),
+            damaged_sums: Vec::new(),
             overlaps: BTreeMap::new(),
             nodes: HashSet::new(),
             tied_blocks: HashSet::new(),

@@ -71,6 +71,7 @@ mod tests {
             data_block_bytes: 4096,
             track_blocks: 8,
             stripe_bytes: 4096,
+            checksums: true,
             hash_key: [3; 16],
         };
         Label {
@@ -132,6 +133,7 @@ mod tests {
             data_block_bytes: 4096,
             track_blocks: 8,
             stripe_bytes: 4096,
+            checksums: true,
             hash_key: [3; 16],
         };
         let decode = |control: u64, log_bytes: u64| {

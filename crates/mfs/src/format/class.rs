@@ -50,6 +50,19 @@ impl Structure {
         within("stripe unit", self.stripe_bytes, 512, 1 << 30, self.stripe_bytes.is_multiple_of(512))
     }
 
+    /// Returns what is wrong with the structure if its blocks have checksums: each copy of a block
+    /// is read, judged and mended as a whole.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub(super) fn check_sums(&self) -> Result<()> {
+        if self.stripe_bytes.is_multiple_of(self.block_bytes) {
+            return Ok(());
+        }
+        let what = format!("checksums of blocks that lie on several devices ({})", self.stripe_bytes);
+        Err(Error::unsupported(what, "make the stripe unit a multiple of the data block"))
+    }
+
     /// Returns the bytes of a striped track.
     #[must_use]
     pub fn track_bytes(&self) -> u64 {

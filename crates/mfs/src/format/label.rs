@@ -69,6 +69,8 @@ structure! {
         68 track_blocks: u32,
         /// Bytes of a stripe unit.
         72 stripe_bytes: u32,
+        /// Kind of the checksums of data blocks: 0 for none, 1 for CRC-32C.
+        76 sums: u32,
         /// Key of the hashes of names.
         80 hash_key: [u8; 16],
         /// Bytes of this member.
@@ -186,6 +188,8 @@ pub struct Parameters {
     pub track_blocks: u32,
     /// Bytes of a stripe unit: whole sectors.
     pub stripe_bytes: u32,
+    /// True if every data block in use has a checksum.
+    pub checksums: bool,
     /// Key of the hashes of names.
     pub hash_key: [u8; 16],
 }
@@ -262,6 +266,10 @@ impl Label {
             };
             return Err(Error::unsupported(what, remedy));
         }
+        if disk.sums > 1 {
+            let what = format!("checksums of data of kind {}", disk.sums);
+            return Err(Error::unsupported(what, "use a newer version of Spindle"));
+        }
         let count = disk.areas as usize;
         if count == 0 || count > AREAS_MAX {
             return damaged(format!("a set of {count} areas"));
@@ -307,6 +315,7 @@ impl Label {
             data_block_bytes: disk.data_block_bytes,
             track_blocks: disk.track_blocks,
             stripe_bytes: disk.stripe_bytes,
+            checksums: disk.sums == 1,
             hash_key: disk.hash_key,
         };
         parameters.check().map_err(impossible)?;
@@ -335,6 +344,7 @@ impl Label {
             data_block_bytes,
             track_blocks,
             stripe_bytes,
+            checksums,
             hash_key,
         } = self.parameters;
         let disk = DiskLabel {
@@ -349,6 +359,7 @@ impl Label {
             data_block_bytes,
             track_blocks,
             stripe_bytes,
+            sums: checksums.into(),
             hash_key,
             member_bytes: self.member_bytes,
             settled: self.settled,

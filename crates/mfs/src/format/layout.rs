@@ -8,16 +8,22 @@
 //! header among all headers that there could be.
 //!
 //! A class of data begins with the pages of its allocation map; the tracks of data blocks follow.
+//! The checksums of data blocks, if there are any, lie in control storage behind the cylinders:
+//! those of a class begin with a sector of their own.
 
 use super::class::{Class, ClassName, Structure};
 use super::label::{Label, Parameters, Role};
 use super::map_page::{MAP_PAGE_BYTES, tracks_in_page};
+use super::sums::{SUM_PAGE_BYTES, SUM_SECTOR_BYTES, SUMS_IN_SECTOR};
 use spindle_vfs::{Error, Result};
+use std::ops::Range;
 
 /// Bytes of a file header.
 pub const HEADER_BYTES: usize = HEADER_SIZE as usize;
 /// The same, for arithmetic with sizes of blocks.
 const HEADER_SIZE: u32 = 512;
+/// Sectors in a page of the table of checksums.
+const SUM_SECTORS: u64 = (SUM_PAGE_BYTES / SUM_SECTOR_BYTES) as u64;
 /// Bytes of addresses that control storage, and each class of data storage, has: the classes follow
 /// control storage in their order.
 pub const CLASS_BYTES: u64 = 1 << 56;
@@ -127,6 +133,26 @@ impl ClassLayout {
         self.base + page * MAP_PAGE_BYTES as u64
     }
 
+    /// Returns the page of the allocation map that has a block, and the position of the block
+    /// there.
+    #[must_use]
+    pub fn map_place(&self, block: u64) -> (u64, u32) {
+        let each = self.blocks_in_page();
+        (block / each, u32::try_from(block % each).unwrap_or(0))
+    }
+
+    /// Returns the block that has a byte of the class; none if it is of the map, or no block's.
+    #[must_use]
+    pub fn block_at(&self, byte: u64) -> Option<u64> {
+        let block = byte.checked_sub(self.data_start)? / self.block_bytes();
+        (block < self.blocks()).then_some(block)
+    }
+
+    /// Returns the sectors that the checksums of the class take.
+    fn sum_sectors(&self) -> u64 {
+        self.blocks().div_ceil(SUMS_IN_SECTOR)
+    }
+
     /// Returns the blocks that a page of the allocation map describes, if it is full.
     #[must_use]
     pub fn blocks_in_page(&self) -> u64 {
@@ -150,6 +176,8 @@ pub struct Layout {
     pub cylinders: u64,
     /// The classes of data; the first one is the default one.
     pub classes: Vec<ClassLayout>,
+    /// Pages of the table of checksums; 0 if data has none.
+    pub sum_pages: u64,
 }
 
 impl Layout {
@@ -162,18 +190,30 @@ impl Layout {
         let parameters = label.parameters;
         parameters.check()?;
         let control_bytes = label.part_bytes(Role::Control).into_iter().min().unwrap_or(0);
-        let cylinders = control_bytes / u64::from(parameters.cylinder_bytes);
-        if cylinders < 2 {
-            let remedy = format!("it takes at least {} bytes", 2 * parameters.cylinder_bytes);
-            return Err(Error::unsupported(format!("{control_bytes} bytes of control storage"), remedy));
-        }
         let of_class = |(n, class): (usize, Class)| {
+            if parameters.checksums {
+                class.structure.check_sums()?;
+            }
             let unit = u64::from(class.structure.stripe_bytes);
             let parts = label.class_bytes(n).into_iter().map(|len| len / unit * unit);
             ClassLayout::new(class, n, parts.fold(0, u64::saturating_add))
         };
-        let classes = label.all_classes().into_iter().enumerate().map(of_class).collect::<Result<_>>()?;
-        Ok(Self { parameters, cylinders, classes })
+        let classes =
+            label.all_classes().into_iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
+        let sectors: u64 = classes.iter().map(ClassLayout::sum_sectors).sum();
+        let sum_pages = if parameters.checksums { sectors.div_ceil(SUM_SECTORS) } else { 0 };
+        let page = SUM_PAGE_BYTES as u64;
+        let for_cylinders = match sum_pages {
+            0 => control_bytes,
+            pages => (control_bytes / page).saturating_sub(pages) * page,
+        };
+        let cylinders = for_cylinders / u64::from(parameters.cylinder_bytes);
+        if cylinders < 2 {
+            let least = 2 * u64::from(parameters.cylinder_bytes) + sum_pages * page;
+            let remedy = format!("it takes at least {least} bytes");
+            return Err(Error::unsupported(format!("{control_bytes} bytes of control storage"), remedy));
+        }
+        Ok(Self { parameters, cylinders, classes, sum_pages })
     }
 
     /// Returns the bytes of a block of control storage.
@@ -290,6 +330,55 @@ impl Layout {
     #[must_use]
     pub fn control_byte(&self, ControlBlock(block): ControlBlock) -> u64 {
         block * u64::from(self.parameters.block_bytes)
+    }
+
+    /// Returns the address of a page of the table of checksums.
+    #[must_use]
+    pub fn sum_page_at(&self, page: u64) -> u64 {
+        let size = SUM_PAGE_BYTES as u64;
+        self.cylinder_at(self.cylinders).next_multiple_of(size) + page * size
+    }
+
+    /// Returns the first sector of the table of checksums that describes blocks of a class.
+    fn first_sum_sector(&self, class: usize) -> u64 {
+        self.classes[..class].iter().map(ClassLayout::sum_sectors).sum()
+    }
+
+    /// Returns the sector of the table of checksums that describes a block, whose class there must
+    /// be, and the position of the block there.
+    #[must_use]
+    pub fn sum_place(&self, block: DataBlock) -> (u64, u64) {
+        let first = self.first_sum_sector(block.class());
+        (first + block.within() / SUMS_IN_SECTOR, block.within() % SUMS_IN_SECTOR)
+    }
+
+    /// Returns the class of the blocks that a sector of the table of checksums describes, and the
+    /// blocks in it; none if the sector is behind those of the last class.
+    #[must_use]
+    pub fn summed_by(&self, sector: u64) -> Option<(usize, Range<u64>)> {
+        let class = (0..self.classes.len()).rfind(|&class| self.first_sum_sector(class) <= sector)?;
+        let first = (sector - self.first_sum_sector(class)) * SUMS_IN_SECTOR;
+        let blocks = self.class(class).blocks();
+        (first < blocks).then(|| (class, first..blocks.min(first + SUMS_IN_SECTOR)))
+    }
+
+    /// Returns the address of the page that has a sector of the table, and the byte of the sector
+    /// there.
+    #[must_use]
+    pub fn sum_sector_at(&self, sector: u64) -> (u64, usize) {
+        (self.sum_page_at(sector / SUM_SECTORS), index(sector % SUM_SECTORS) * SUM_SECTOR_BYTES)
+    }
+
+    /// Returns the data blocks of a class that only data which takes the place of other data can
+    /// have: so it can be overwritten, cut and removed when everything else is in use.
+    #[must_use]
+    pub fn spare_blocks(&self, class: usize) -> u64 {
+        const MOST_BYTES: u64 = 64 << 20;
+        if self.sum_pages == 0 {
+            return 0;
+        }
+        let class = self.class(class);
+        (class.blocks() / 64).clamp(1, (MOST_BYTES / class.block_bytes()).max(1))
     }
 
     /// Returns the address of a data block, whose class there must be.

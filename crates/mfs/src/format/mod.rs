@@ -12,3 +12,5 @@ pub mod layout;
 pub mod map_page;
 pub mod node;
 pub mod overflow;
+pub(crate) mod runs;
+pub mod sums;

@@ -291,6 +291,7 @@ mod tests {
             data_block_bytes: 4096,
             track_blocks: 8,
             stripe_bytes: 4096,
+            checksums: false,
             hash_key: [3; 16],
         };
         let area = |n: u32| Area {

@@ -9,9 +9,11 @@
 use super::labels::{Labels, PartLoss, read_label};
 use super::shared::Shared;
 use super::space::Space;
+use super::sums::{OfData, OfTable, Still, Verification, Verifier};
 use crate::format::class::Class;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
+use crate::format::sums::Source;
 use crate::log::{Ring, State};
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
@@ -39,6 +41,7 @@ pub struct Set {
     pub(crate) is_mounted: AtomicBool,
     /// Held while the members are changed.
     pub(crate) change: Mutex<()>,
+    verifier: Arc<Verifier>,
 }
 
 /// A part of a role's storage.
@@ -242,14 +245,61 @@ impl Set {
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
         let data = stripes(&label, &data)?;
+        let devices = data.iter().map(|class| class.clone() as Arc<dyn Device>).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(control, data, name));
+        let space = Arc::new(Space::new(control, devices, name));
         let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
-        let set = Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change };
+        let verifier = Arc::new(Verifier::default());
+        let set =
+            Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change, verifier };
+        set.set_judges(&data);
         if set.label.unequal {
             set.prefer_first();
         }
         Ok(set)
+    }
+
+    /// Has everything judged that is read from control and data storage, if data has checksums.
+    fn set_judges(&self, stripes: &[Arc<Stripe>]) {
+        if !self.layout.parameters.checksums {
+            return;
+        }
+        let parts = self.label.parts(Role::Data);
+        let class_of = |part: &Vec<&Area>| usize::from(part[0].class);
+        for Part { role, index, mirror, .. } in &self.parts {
+            let (verifier, layout) = (self.verifier.clone(), self.layout.clone());
+            match (role, mirror) {
+                (Role::Data, Some(mirror)) => {
+                    let (before, rest) = parts.split_at(*index as usize);
+                    let class = class_of(&rest[0]);
+                    let member = before.iter().filter(|part| class_of(part) == class).count();
+                    let stripe = Arc::downgrade(&stripes[class]);
+                    mirror.set_judge(Arc::new(OfData { verifier, layout, class, stripe, member }));
+                }
+                (Role::Control, Some(mirror)) => mirror.set_judge(Arc::new(OfTable { verifier, layout })),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has data verified by `source` until the result is dropped, and what is wrong in one copy
+    /// mended if `mends`.
+    pub(crate) fn verify(&self, source: Arc<dyn Source>, mends: bool) -> Verification {
+        self.verifier.begin(source, mends)
+    }
+
+    /// Has data verified while the members are changed, unless a mount does it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the log has to be replayed first.
+    pub(crate) fn verify_change(&self) -> Result<Option<Verification>> {
+        if !self.layout.parameters.checksums || self.verifier.is_active() {
+            return Ok(None);
+        }
+        if self.needs_replay()? {
+            return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
+        }
+        Ok(Some(self.verify(Arc::new(Still(self.space.clone())), false)))
     }
 
     /// Opens the log, with `space` for control and data storage. Returns it with its state; without
@@ -316,9 +366,9 @@ impl Set {
 }
 
 /// Returns the storage of each class of data, whose parts are `devices`.
-fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<dyn Device>>> {
+fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<Stripe>>> {
     let parts = label.parts(Role::Data);
-    let stripe = |(n, class): (usize, Class)| -> Result<Arc<dyn Device>> {
+    let stripe = |(n, class): (usize, Class)| -> Result<Arc<Stripe>> {
         let of_class = parts.iter().zip(devices).filter(|(copies, _)| usize::from(copies[0].class) == n);
         let devices = of_class.map(|(_, device)| device.clone()).collect();
         let name = format!("data ({})", class.name);

@@ -5,3 +5,4 @@ pub mod members;
 pub(crate) mod places;
 mod shared;
 mod space;
+pub(crate) mod sums;

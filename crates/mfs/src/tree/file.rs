@@ -28,8 +28,19 @@ struct Run {
     at: DataBlock,
     /// Number of blocks.
     blocks: u64,
-    /// True if the blocks have just been allocated.
-    fresh: bool,
+    /// What is in the blocks.
+    holds: Holds,
+}
+
+/// What is in a run of blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// The data of the file.
+    Data,
+    /// Nothing: the blocks have just been allocated in a hole.
+    Nothing,
+    /// Nothing: they take the place of others, of which this is the first.
+    Moved(DataBlock),
 }
 
 impl Mfs {
@@ -118,43 +129,64 @@ impl Mfs {
             };
             let stop = end.min((run.lbn + run.blocks) * self.bsize(di));
             let part = &data[done..index(stop - offset)];
-            self.write_run(tx, (file.1, self.bsize(di)), &run, at, part)?;
+            self.write_run(tx, (file.1, self.bsize(di)), &run, di.size, at, part)?;
             di.size = di.size.max(stop);
             done += part.len();
         }
         Ok(done)
     }
 
-    /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole.
-    /// Returns none if the transaction has no room to allocate.
+    /// Returns the run of blocks that has the beginning of a range, after allocating it in a hole,
+    /// or in place of blocks that are not written over. Returns none if the transaction has no room
+    /// to allocate.
     fn run_at(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header, range: Range<u64>) -> Result<Option<Run>> {
         let lbn = range.start / self.bsize(di);
         let wanted = range.end.div_ceil(self.bsize(di)) - lbn;
-        let (at, blocks) = di.find(lbn);
-        if let Some(at) = at {
-            return Ok(Some(Run { lbn, at, blocks: blocks.min(wanted), fresh: false }));
+        let (former, blocks) = di.find(lbn);
+        let mut blocks = blocks.min(wanted);
+        if let Some(at) = former {
+            let writable;
+            (writable, blocks) = self.volume.is_writable(at, blocks);
+            if writable {
+                return Ok(Some(Run { lbn, at, blocks, holds: Holds::Data }));
+            }
         }
-        if tx.room() < EXTENT_ROOM {
+        let blocks = blocks.min(self.volume.blocks_for_sums(tx.room().saturating_sub(EXTENT_ROOM)));
+        if tx.room() < EXTENT_ROOM || blocks == 0 {
             return Ok(None);
         }
         let goal = di.extents_mut().goal(lbn).map(DataBlock);
-        let (start, len) = self.volume.alloc_data(tx, di.class, goal, wanted.min(blocks))?;
+        // What is overwritten stays in its class.
+        let (class, spare) = match former {
+            Some(former) => (former.class(), 0),
+            None => (di.class.into(), self.layout().spare_blocks(di.class.into())),
+        };
+        let (start, len) = self.volume.alloc_data(tx, class, goal, blocks, spare)?;
+        for gone in di.extents_mut().remove(lbn..lbn + len) {
+            self.volume.give_up_data(tx, gone.start, gone.len)?;
+        }
         di.extents_mut().insert(Extent { lbn, start, len });
         tx.forget_data_on_rollback(file.1, self.pages(di, &(lbn..lbn + len)));
         self.volume.store_overflow(tx, file.0, di)?;
-        Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, fresh: true }))
+        let holds = former.map_or(Holds::Nothing, Holds::Moved);
+        Ok(Some(Run { lbn, at: DataBlock(start), blocks: len, holds }))
     }
 
-    /// Writes to a run of blocks of `bsize` bytes from byte `offset` of the file on; the rest of
-    /// fresh blocks is zeroed.
+    /// Writes to a run of blocks of `bsize` bytes from byte `offset` of a file of `size` bytes on.
+    /// The rest of blocks that have just been allocated is zeroed, or gets what the former ones
+    /// have.
     fn write_run(
         &self,
         tx: &Tx<'_>,
         (stream, bsize): (&Arc<Stream>, u64),
         run: &Run,
+        size: u64,
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
+        if self.volume.has_sums() {
+            return self.write_whole(tx, (stream, bsize), run, size, offset, part);
+        }
         let start = run.lbn * bsize;
         let end = start + run.blocks * bsize;
         let byte = self.layout().data_byte(run.at);
@@ -162,7 +194,7 @@ impl Mfs {
             let space = Space { offset: from, at: byte + (from - start), end };
             self.volume.cache.write(stream, tx, space, bytes)
         };
-        if !run.fresh {
+        if run.holds == Holds::Data {
             return Ok(write(offset, part)?);
         }
         // A block that gets bytes for a part of it only is zeroed first, so that nothing has to be
@@ -186,6 +218,60 @@ impl Mfs {
         Ok(data(tail, stop)?)
     }
 
+    /// Writes to a run of blocks with checksums: each of them as a whole.
+    fn write_whole(
+        &self,
+        tx: &Tx<'_>,
+        (stream, bsize): (&Arc<Stream>, u64),
+        run: &Run,
+        size: u64,
+        offset: u64,
+        part: &[u8],
+    ) -> Result<()> {
+        let (start, stop) = (run.lbn * bsize, offset + part.len() as u64);
+        let blocks = if run.holds == Holds::Data { stop.div_ceil(bsize) - run.lbn } else { run.blocks };
+        let mut bytes = vec![0; index(blocks * bsize)];
+        let partial = [(offset > start, 0), (!stop.is_multiple_of(bsize), (stop - start) / bsize)];
+        for (_, n) in partial.into_iter().filter(|(is_partial, n)| *is_partial && *n < blocks) {
+            let at = match run.holds {
+                Holds::Data => DataBlock(run.at.0 + n),
+                Holds::Moved(first) => DataBlock(first.0 + n),
+                Holds::Nothing => continue,
+            };
+            let block = &mut bytes[index(n * bsize)..index((n + 1) * bsize)];
+            self.read_block((stream, bsize), (run.lbn + n, at), size, block)?;
+        }
+        bytes[index(offset - start)..index(stop - start)].copy_from_slice(part);
+        self.volume.hold_sums(tx, run.at, blocks)?;
+        if matches!(run.holds, Holds::Moved(_)) {
+            // What is in memory has its former address.
+            let each = bsize / u64::from(self.layout().smallest_block());
+            self.volume.cache.discard(stream, run.lbn * each..(run.lbn + blocks) * each)?;
+        }
+        let at = self.layout().data_byte(run.at);
+        let space = Space { offset: start, at, end: start + blocks * bsize };
+        self.volume.cache.write(stream, tx, space, &bytes)?;
+        self.volume.set_sums(tx, run.at, &bytes)
+    }
+
+    /// Reads a block of a file at its address; zeros beyond the size.
+    fn read_block(
+        &self,
+        (stream, bsize): (&Arc<Stream>, u64),
+        (lbn, at): (u64, DataBlock),
+        size: u64,
+        block: &mut [u8],
+    ) -> Result<()> {
+        let (offset, page_bytes) = (lbn * bsize, u64::from(self.layout().smallest_block()));
+        self.volume.cache.read(stream, offset + bsize, offset, block, |page, _| {
+            let skipped = page * page_bytes - offset;
+            let at = Some(self.layout().data_byte(at) + skipped);
+            Ok::<_, Error>(spindle_cache::Extent { at, blocks: (bsize - skipped) / page_bytes })
+        })?;
+        block[index(size.saturating_sub(offset).min(bsize))..].fill(0);
+        Ok(())
+    }
+
     /// Moves the data of an immediate file to data storage.
     fn spill(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
         let Contents::Immediate(bytes) = &di.contents else { return Ok(()) };
@@ -195,64 +281,78 @@ impl Mfs {
         while done < bytes.len() {
             let range = done as u64..bytes.len() as u64;
             let run = self.run_at(tx, file, di, range.clone())?.ok_or(Error::NoSpace)?;
-            let stop = range.end.min((run.lbn + run.blocks) * self.bsize(di));
-            self.write_run(tx, (file.1, self.bsize(di)), &run, range.start, &bytes[done..index(stop)])?;
+            let (from, stop) = (range.start, range.end.min((run.lbn + run.blocks) * self.bsize(di)));
+            self.write_run(tx, (file.1, self.bsize(di)), &run, 0, from, &bytes[done..index(stop)])?;
             done = index(stop);
         }
         Ok(())
     }
 
     /// Zeroes the stored parts of a range. A block that is zeroed in part is read first and saved
-    /// for a rollback, which must not need to read. Such blocks come first, because only they can
-    /// fail.
+    /// for a rollback, which must not need to read. Whole blocks that are zeroed in their places
+    /// come last, because nothing else can fail then.
     pub(super) fn zero_stored(
         &self,
         tx: &Tx<'_>,
         file: File<'_>,
-        di: &Header,
+        di: &mut Header,
         range: Range<u64>,
     ) -> Result<()> {
-        let (bsize, page_bytes) = (self.bsize(di), u64::from(self.layout().smallest_block()));
+        let bsize = self.bsize(di);
+        let stream = (file.1, bsize);
         let mut whole = Vec::new();
         let mut at = range.start;
         while at < range.end {
             let lbn = at / bsize;
             let (address, blocks) = di.find(lbn);
-            let next = range.end.min((lbn + 1) * bsize);
-            match address {
-                None => at = range.end.min(lbn.saturating_add(blocks).saturating_mul(bsize)),
-                Some(address) if next - at == bsize => {
-                    whole.push(Run { lbn, at: address, blocks: 1, fresh: false });
+            let Some(address) = address else {
+                at = range.end.min(lbn.saturating_add(blocks).saturating_mul(bsize));
+                continue;
+            };
+            let is_whole = at == lbn * bsize && range.end - at >= bsize;
+            let last = if is_whole { lbn + blocks.min((range.end - at) / bsize) } else { lbn + 1 };
+            let next = range.end.min(last * bsize);
+            let run = self.run_at(tx, file, di, at..next)?.ok_or(Error::NoSpace)?;
+            let next = next.min((lbn + run.blocks) * bsize);
+            if run.holds == Holds::Data {
+                if is_whole {
+                    whole.push(run);
                     at = next;
+                    continue;
                 }
-                Some(address) => {
-                    let space = Space {
-                        offset: lbn * bsize,
-                        at: self.layout().data_byte(address),
-                        end: (lbn + 1) * bsize,
-                    };
-                    let mut former = vec![0; index(bsize)];
-                    // Also the bytes beyond the size, which `read_file` would not return.
-                    self.volume.cache.read(file.1, space.end, space.offset, &mut former, |page, _| {
-                        let skipped = page * page_bytes - space.offset;
-                        let blocks = (bsize - skipped) / page_bytes;
-                        Ok::<_, Error>(spindle_cache::Extent { at: Some(space.at + skipped), blocks })
-                    })?;
-                    tx.restore_data_on_rollback(file.1, space, former);
-                    let run = Run { lbn, at: address, blocks: 1, fresh: false };
-                    self.write_run(tx, (file.1, bsize), &run, at, &vec![0; index(next - at)])?;
-                    at = next;
-                }
+                let space = Space {
+                    offset: lbn * bsize,
+                    at: self.layout().data_byte(address),
+                    end: (lbn + 1) * bsize,
+                };
+                let mut former = vec![0; index(bsize)];
+                // Also the bytes beyond the size, which `read_file` would not return.
+                self.read_block(stream, (lbn, address), u64::MAX, &mut former)?;
+                tx.restore_data_on_rollback(file.1, space, former);
+                self.volume.restore_sum_on_rollback(tx, address)?;
             }
+            self.write_run(tx, stream, &run, di.size, at, &vec![0; index(next - at)])?;
+            at = next;
         }
         let zeros = vec![0; index(bsize)];
-        let zeroed = |run: Run| self.write_run(tx, (file.1, bsize), &run, run.lbn * bsize, &zeros);
-        whole.into_iter().try_for_each(zeroed)
+        let single = |run: Run| {
+            (0..run.blocks).map(move |n| Run {
+                lbn: run.lbn + n,
+                at: DataBlock(run.at.0 + n),
+                blocks: 1,
+                holds: Holds::Data,
+            })
+        };
+        let size = di.size;
+        whole
+            .into_iter()
+            .flat_map(single)
+            .try_for_each(|run| self.write_run(tx, stream, &run, size, run.lbn * bsize, &zeros))
     }
 
     /// Zeroes the last block beyond the size: after truncating, and before growing, because a crash
     /// keeps the size of before and the data of after.
-    pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &Header) -> Result<()> {
+    pub(super) fn clear_tail(&self, tx: &Tx<'_>, file: File<'_>, di: &mut Header) -> Result<()> {
         // The caller will store the header: that must not fail after the bytes are zeroed.
         self.volume.hold_header(tx, file.0)?;
         self.zero_stored(tx, file, di, di.size..di.size.next_multiple_of(self.bsize(di)))
@@ -292,16 +392,22 @@ impl Mfs {
                     }
                     return Ok(true);
                 }
-                return self.punch_some(tx, inode, di, range);
+                self.punch_some(tx, inode, di, range)
             }
-            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false)?,
-            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true)?,
+            FallocateMode::Allocate { keep_size } => self.fill(tx, file, di, range, keep_size, false),
+            FallocateMode::ZeroRange { keep_size } => self.fill(tx, file, di, range, keep_size, true),
         }
-        Ok(true)
+    }
+
+    /// Returns the number of blocks of a range that a file does not have.
+    fn missing_blocks(di: &Header, range: Range<u64>) -> u64 {
+        let within =
+            |extent: &Extent| extent.end().min(range.end).saturating_sub(extent.lbn.max(range.start));
+        range.end - range.start - di.extents().iter().map(within).sum::<u64>()
     }
 
     /// Allocates every missing block of a range, filled with zeros, and zeroes the others if
-    /// `zero`.
+    /// `zero`. Returns true if nothing is left to be done.
     fn fill(
         &self,
         tx: &Tx<'_>,
@@ -310,13 +416,10 @@ impl Mfs {
         range: Range<u64>,
         keep_size: bool,
         zero: bool,
-    ) -> Result<()> {
-        let class = self.layout().class(di.class.into());
-        if range.end > class.file_size_max() {
+    ) -> Result<bool> {
+        let class = usize::from(di.class);
+        if range.end > self.layout().class(class).file_size_max() {
             return Err(Error::TooBig);
-        }
-        if (range.end - range.start) / class.block_bytes() > self.layout().data_blocks() {
-            return Err(Error::NoSpace);
         }
         let small = range.end <= MAP_BYTES as u64;
         if let Contents::Immediate(bytes) = &mut di.contents
@@ -330,11 +433,17 @@ impl Mfs {
                 let end = index(range.end).min(bytes.len());
                 bytes[index(range.start).min(end)..end].fill(0);
             }
-            return Ok(());
+            return Ok(true);
+        }
+        let bsize = self.bsize(di);
+        // What does not fit is refused before any of it is done.
+        if Self::missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
+            > self.volume.free_data_blocks(class).saturating_sub(self.layout().spare_blocks(class))
+        {
+            return Err(Error::NoSpace);
         }
         self.spill(tx, file, di)?;
-        let bsize = self.bsize(di);
-        let mut had = Vec::new();
+        let (mut had, mut allocated) = (Vec::new(), false);
         let mut at = range.start;
         while at < range.end {
             let lbn = at / bsize;
@@ -344,8 +453,14 @@ impl Mfs {
                 had.push(at..next);
                 next
             } else {
-                let run = self.run_at(tx, file, di, lbn * bsize..range.end)?.ok_or(Error::NoSpace)?;
-                self.write_run(tx, (file.1, bsize), &run, lbn * bsize, &[])?;
+                let run = match self.run_at(tx, file, di, lbn * bsize..range.end)? {
+                    Some(run) => run,
+                    // What was allocated is passed over the next time.
+                    None if allocated => return Ok(false),
+                    None => return Err(Error::NoSpace),
+                };
+                self.write_run(tx, (file.1, bsize), &run, di.size, lbn * bsize, &[])?;
+                allocated = true;
                 range.end.min((lbn + run.blocks) * bsize)
             };
             at = next;
@@ -357,7 +472,7 @@ impl Mfs {
         if zero {
             had.into_iter().try_for_each(|range| self.zero_stored(tx, file, di, range))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the next data or hole at or after `offset`.

@@ -6,6 +6,7 @@
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::log::{State, replay_to_copy, replay_to_set};
 use crate::set::members::Set;
+use crate::set::sums::Verification;
 use crate::volume::Volume;
 use siphasher::sip::SipHasher13;
 use spindle_cache::{Cache, Settings};
@@ -33,6 +34,8 @@ pub struct Mfs {
     pub(crate) hash: SipHasher13,
     objections: Vec<Objection>,
     replayed: Option<usize>,
+    /// Data is verified as long as it is there.
+    _verification: Option<Verification>,
 }
 
 impl Mfs {
@@ -97,7 +100,9 @@ impl Mfs {
         };
         let volume = Volume::open(layout.clone(), cache, ring, clock)?;
         let hash = SipHasher13::new_with_key(&label.parameters.hash_key);
-        let mfs = Self { volume, nodes: Nodes::new(options.atime), hash, objections, replayed };
+        let verification = volume.has_sums().then(|| set.verify(volume.sum_source(), !read_only));
+        let nodes = Nodes::new(options.atime);
+        let mfs = Self { volume, nodes, hash, objections, replayed, _verification: verification };
         let root = mfs.iget(ROOT_INO).map_err(Error::of_root)?;
         if !root.is_directory {
             return Err(Error::corrupt("it is not a directory", "root directory"));

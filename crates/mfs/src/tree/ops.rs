@@ -63,12 +63,13 @@ impl FileSystem for Mfs {
     fn statfs_at(&self, ino: Ino) -> Result<FsStat> {
         let number = usize::from(self.iget_ino(ino)?.state.read().di.class);
         let class = self.layout().class(number);
-        let free = self.volume.free_data_blocks(number);
+        let spare = self.layout().spare_blocks(number);
+        let free = self.volume.free_data_blocks(number).saturating_sub(spare);
         let (ffree, used) = self.volume.header_counts();
         Ok(FsStat {
             bsize: class.structure.block_bytes,
             frsize: class.structure.block_bytes,
-            blocks: class.blocks(),
+            blocks: class.blocks() - spare,
             bfree: free,
             bavail: free,
             reserve: 0,
@@ -204,7 +205,10 @@ impl FileSystem for Mfs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.volume.note(self.read_file(&inode.stream, &state.di, offset, buf))
+        let read = self.read_file(&inode.stream, &state.di, offset, buf);
+        self.volume.note(read.inspect_err(|error| {
+            log::error!("file {}, {} bytes at {offset}: {error}", ino.0, buf.len());
+        }))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], _by: Privilege) -> Result<usize> {

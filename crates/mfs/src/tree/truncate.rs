@@ -47,7 +47,11 @@ impl Mfs {
             di.contents = Contents::Immediate(Vec::new());
             return Ok(true);
         }
-        self.clear_tail(tx, (inode.ino, &inode.stream), di)?;
+        // With checksums the last block would move, for which there may be no space. It is zeroed
+        // when the file grows.
+        if !self.volume.has_sums() {
+            self.clear_tail(tx, (inode.ino, &inode.stream), di)?;
+        }
         Ok(true)
     }
 
@@ -69,7 +73,9 @@ impl Mfs {
         if first < end {
             let inside = di.extents().iter().filter(|extent| extent.lbn < end && extent.end() > first);
             let inside: Vec<u64> = inside.map(|extent| extent.lbn).collect();
-            let most = tx.room().saturating_sub(EXTENT_ROOM) / 1024;
+            // With checksums the partial blocks at both ends may move.
+            let moves = if self.volume.has_sums() { 3 } else { 0 };
+            let most = tx.room().saturating_sub((1 + moves) * EXTENT_ROOM) / 1024;
             if let Some(left) = inside.len().checked_sub(most).filter(|&left| left > 0) {
                 // One at least, so that it comes to an end.
                 let from = inside[left.min(inside.len() - 1)];

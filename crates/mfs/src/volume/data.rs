@@ -129,35 +129,36 @@ impl Volume {
         Ok(self.cache.get(class.map_page_at(page), MAP_PAGE_BYTES, None)?)
     }
 
-    /// Allocates contiguous data blocks of a class: at `goal` if possible, at most `most`. Returns
-    /// the first and their number.
+    /// Allocates contiguous data blocks of class `number`: at `goal` if possible, at most `most`,
+    /// and leaves `spare` blocks. Returns the first and their number.
     ///
     /// # Errors
     /// [`Error::NoSpace`].
     pub(crate) fn alloc_data(
         &self,
         tx: &Tx<'_>,
-        class: u8,
+        number: usize,
         goal: Option<DataBlock>,
         most: u64,
+        spare: u64,
     ) -> Result<(u64, u64)> {
-        let number = usize::from(class);
         let class = self.layout.class(number);
         let mut space = self.data[number].lock();
-        if space.total == 0 {
+        let most = most.min(space.total.saturating_sub(spare));
+        if most == 0 {
             return Err(Error::NoSpace);
         }
         let track_blocks = class.structure.track_blocks;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let goal = goal.filter(|goal| goal.class() == number).map(DataBlock::within);
         if let Some(goal) = goal.filter(|&goal| goal < class.blocks()) {
-            let (page, block) = page_of(class, goal);
+            let (page, block) = class.map_place(goal);
             let run = MapPage::new(&self.map_page(class, page)?.read(), page, track_blocks)?.run(block, most);
             if run > 0 {
                 return self.take(tx, &mut space, number, page, block..block + run);
             }
         }
-        let first = goal.map_or(space.page, |goal| page_of(class, goal).0.min(class.map_pages - 1));
+        let first = goal.map_or(space.page, |goal| class.map_place(goal).0.min(class.map_pages - 1));
         let searches = [if most >= track_blocks { Search::Track } else { Search::Whole }, Search::Any];
         for search in searches {
             for page in (first..class.map_pages).chain(0..first) {
@@ -215,6 +216,7 @@ impl Volume {
         space.took(page, blocks);
         space.page = page;
         let DataBlock(start) = DataBlock::of(number, start);
+        self.note_fresh(start..start + len);
         tx.note_allocated(Allocated::Data(start, len));
         Ok((start, len))
     }
@@ -261,12 +263,6 @@ impl Volume {
         }
         Ok(pages)
     }
-}
-
-/// Returns the page of a block of a class and its position there.
-fn page_of(class: &ClassLayout, block: u64) -> (u64, u32) {
-    let each = class.blocks_in_page();
-    (block / each, u32::try_from(block % each).unwrap_or(0))
 }
 
 /// Splits blocks by the pages of the allocation map of their class.

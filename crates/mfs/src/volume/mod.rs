@@ -8,6 +8,7 @@ pub(crate) mod control;
 pub(crate) mod data;
 pub(crate) mod headers;
 mod pending;
+pub(crate) mod sums;
 pub(crate) mod tx;
 
 use crate::format::layout::{ClassLayout, Layout};
@@ -21,11 +22,12 @@ use spindle_tree::Condition;
 use spindle_vfs::{Error, Result};
 use std::ops::Deref;
 use std::sync::Arc;
+use sums::Fresh;
 
 /// The space of a set.
 pub(crate) struct Volume {
     pub(crate) layout: Layout,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Arc<Cache>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The log; none if nothing can be changed.
     log: Option<Arc<Ring>>,
@@ -33,6 +35,7 @@ pub(crate) struct Volume {
     /// The free space of each class of data.
     data: Vec<Mutex<DataSpace>>,
     pending: Pending,
+    fresh: Arc<Fresh>,
     condition: Condition,
 }
 
@@ -69,9 +72,10 @@ impl Volume {
             control: Mutex::new(control),
             data,
             pending: Pending::default(),
+            fresh: Arc::new(Fresh::new()),
             condition: Condition::new(log.is_none()),
             layout,
-            cache,
+            cache: Arc::new(cache),
             clock,
             log,
         })

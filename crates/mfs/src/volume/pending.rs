@@ -75,6 +75,7 @@ impl Volume {
         }
         self.cache.commit(self.cache.epoch(), |tx| -> Result<Vec<Range<u64>>> {
             let mut freed = Vec::new();
+            self.fresh.end_epoch(self.cache.epoch());
             for space in self.pending.take() {
                 let entered = match space {
                     Space::Block(block) => self.enter_free_block(tx, block),

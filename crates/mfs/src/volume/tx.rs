@@ -11,7 +11,7 @@
 //! existing data only when nothing else can fail.
 
 use super::Volume;
-use crate::format::layout::ControlBlock;
+use crate::format::layout::{ControlBlock, DataBlock};
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ struct Effects {
     deferred: Vec<Deferred>,
 }
 
-/// Something that was allocated, or counted.
+/// Something that was allocated, counted, or set, and is taken back by a rollback.
 #[derive(Clone, Copy)]
 pub(crate) enum Allocated {
     /// A header.
@@ -56,6 +56,8 @@ pub(crate) enum Allocated {
     Data(u64, u64),
     /// A file without a name more, or less, in its cylinder.
     Orphan(u64, i32),
+    /// The checksum of a data block was another.
+    Sum(DataBlock, u32),
 }
 
 /// Something that happens when the transaction has succeeded.
@@ -173,6 +175,7 @@ impl Volume {
                 Allocated::Block(block) => self.enter_free_block(&tx.cache, block),
                 Allocated::Data(start, len) => self.enter_free_data(&tx.cache, start, len),
                 Allocated::Orphan(ino, change) => self.count_orphan(&tx.cache, ino, -change),
+                Allocated::Sum(block, former) => self.put_sums(&tx.cache, block, &[former]),
             }
             .map_err(|error| self.cache.half_done(&error))?;
         }

@@ -333,6 +333,8 @@ fn compare(before: &Tree, after: &Tree, lost: &[&str], what: &str) {
 #[test]
 fn every_damage_is_repaired() {
     let mut kinds: Vec<&str> = Finding::KINDS.iter().copied().filter(|&kind| kind != "InUse").collect();
+    // Sets with checksums have a test of their own, `checksums.rs`.
+    kinds.retain(|kind| !matches!(*kind, "Sums" | "Data"));
     for many in [false, true] {
         let victim = Victim::new(many, true);
         let tree = victim.tree();

@@ -73,6 +73,8 @@ pub struct Outcome {
     pub differed: u64,
     /// Megabytes of copies that could not be read, and were written.
     pub unreadable: u64,
+    /// Data blocks of which no copy is what its checksum was made of.
+    pub wrong: u64,
 }
 
 /// Receives the progress; its error ends the work, which can be taken up again.
@@ -203,7 +205,7 @@ impl OpenSet {
         };
         self.close_others();
         result?;
-        let Scrubbed { bytes, differed, unreadable } = scrubbed;
-        Ok(Outcome { mounted: false, bytes, differed, unreadable })
+        let Scrubbed { bytes, differed, unreadable, wrong } = scrubbed;
+        Ok(Outcome { mounted: false, bytes, differed, unreadable, wrong: wrong.len() as u64 })
     }
 }

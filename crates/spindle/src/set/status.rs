@@ -90,6 +90,8 @@ pub struct Status {
     pub opened: i64,
     /// Bytes of a block of control storage.
     pub block_bytes: u32,
+    /// True if data blocks have checksums.
+    pub checksums: bool,
     /// The classes of data; the first one is the default one.
     pub classes: Vec<ClassStatus>,
     /// Bytes of data storage of all classes.
@@ -133,6 +135,7 @@ impl Status {
             epoch: label.epoch,
             opened: label.opened,
             block_bytes: label.parameters.block_bytes,
+            checksums: label.parameters.checksums,
             classes: classes.collect(),
             data_bytes: layout.data_bytes(),
             headers: layout.cylinders * layout.headers_in_cylinder(),

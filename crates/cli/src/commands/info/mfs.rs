@@ -79,7 +79,8 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         }
     };
     row("use", opened)?;
-    row("blocks", format!("{} bytes in control storage", status.block_bytes))?;
+    let checksums = if status.checksums { "; data blocks with checksums" } else { "" };
+    row("blocks", format!("{} bytes in control storage{checksums}", status.block_bytes))?;
     if let Some(storage) = &status.storage {
         let StorageUse { headers, name_blocks, log_bytes, .. } = storage;
         let share = |of: &Share| format!("{} used, {} free", of.used, of.free);

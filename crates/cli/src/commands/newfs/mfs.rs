@@ -35,6 +35,9 @@ pub struct SetArgs {
     /// Blocks of data storage in a striped track, which is allocated as a whole to large requests
     #[arg(long, value_name = "BLOCKS")]
     track: Option<u32>,
+    /// Keep a CRC-32C of each data block in control storage, and verify what is read
+    #[arg(long)]
+    checksums: bool,
     /// Block size of control storage, for the nodes of name maps
     #[arg(long, value_name = "BYTES", value_parser = text::parse_small)]
     control_block: Option<u32>,
@@ -47,6 +50,7 @@ impl SetArgs {
     /// Returns true if an option is given that only a set has.
     pub fn is_given(&self) -> bool {
         !self.control.is_empty()
+            || self.checksums
             || !self.data_class.is_empty()
             || [self.stripe, self.track, self.control_block, self.cylinder].iter().any(Option::is_some)
     }
@@ -68,6 +72,7 @@ struct Report {
     log_bytes: u64,
     block_bytes: u32,
     cylinder_bytes: u32,
+    checksums: bool,
     written: bool,
 }
 
@@ -130,7 +135,7 @@ fn members(args: &Args) -> Result<Vec<NewMember>> {
 
 fn wishes(args: &Args) -> Wishes {
     let usual = Wishes::new();
-    let SetArgs { stripe, track, control_block, cylinder, .. } = &args.set;
+    let SetArgs { stripe, track, checksums, control_block, cylinder, .. } = &args.set;
     let block_bytes = control_block.unwrap_or(usual.parameters.block_bytes);
     let parameters = Parameters {
         block_bytes,
@@ -138,6 +143,7 @@ fn wishes(args: &Args) -> Wishes {
         data_block_bytes: args.fs.block_size().unwrap_or(usual.parameters.data_block_bytes),
         track_blocks: track.unwrap_or(usual.parameters.track_blocks),
         stripe_bytes: stripe.unwrap_or(usual.parameters.stripe_bytes),
+        checksums: *checksums,
         ..usual.parameters
     };
     let classes = args.set.data_class.iter().map(|class| class.beside(parameters.structure())).collect();
@@ -149,8 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.fs.is_for_ffs_only() {
         return Err(Failure::usage(
             "a multi-structured file system takes only the parameters -s, -b, --root-owner, \
-             --data-class, --stripe, \
-             --track, --control-block and --cylinder",
+             --data-class, --stripe, --track, --checksums, --control-block and --cylinder",
         ));
     }
     let members = members(args)?;
@@ -186,6 +191,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         log_bytes: label.part_bytes(Role::Log).into_iter().sum(),
         block_bytes: label.parameters.block_bytes,
         cylinder_bytes: label.parameters.cylinder_bytes,
+        checksums: label.parameters.checksums,
         written: !args.dry_run,
     };
     let mut out = Output::stdout();
@@ -230,11 +236,13 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
     }
     let control = number::bytes(report.control_bytes);
     let room = format!("room for {} files or names in {control} of control", report.headers);
+    let with = if report.checksums { " with checksums" } else { "" };
     for (n, class) in report.classes.iter().enumerate() {
         let stripe = number::bytes(class.stripe_bytes.into());
         let ClassReport { name, bytes, block_bytes, track_blocks, .. } = class;
-        let structure =
-            format!("blocks of {block_bytes} bytes, striped by {stripe} in tracks of {track_blocks} blocks");
+        let structure = format!(
+            "blocks of {block_bytes} bytes{with}, striped by {stripe} in tracks of {track_blocks} blocks"
+        );
         out.line(match n {
             0 => format!("{structure}; {room}"),
             _ => format!("class {name}: {} in {structure}", number::bytes(*bytes)),

@@ -89,6 +89,7 @@ impl Round<'_> {
         let byte = |block| layout.data_byte(DataBlock(block));
         for (from, to, len) in copies {
             self.image.copy(byte(from)..byte(from + len), byte(to));
+            self.copy_sums(from, to, len)?;
         }
         let mut rest = &header.extents()[header.extents().len() - count..];
         for (n, part) in header.overflow.iter().enumerate() {

@@ -6,12 +6,13 @@
 //! does, and does the first of these stages that has anything to do:
 //!
 //! 1. descriptions of cylinders that are damaged, or name the wrong kind;
-//! 2. headers: damaged ones and stray overflow headers are cleared, orphans are freed, and of data
+//! 2. damaged sectors of the table of checksums: they are made anew of the data as it is;
+//! 3. headers: damaged ones and stray overflow headers are cleared, orphans are freed, and of data
 //!    blocks that two files claim the second file gets copies (holes if there is no space);
-//! 3. name maps: those with damage are built again without the names that lead nowhere, and what
+//! 4. name maps: those with damage are built again without the names that lead nowhere, and what
 //!    has lost its name gets one in `lost+found`;
-//! 4. counts and `..` in headers;
-//! 5. counts and bit maps of cylinders, and the allocation map.
+//! 5. counts and `..` in headers;
+//! 6. counts and bit maps of cylinders, and the allocation map.
 //!
 //! # Crashes
 //!
@@ -28,7 +29,7 @@
 //!   with its header.
 //! - A header that is cleared was damaged, or no file's; its names are dropped afterwards.
 //! - A file or directory gets its new name before anything says that it has it. Two names of a
-//!   directory at such a moment are what stage 3 decides about anyway, in favour of the one to
+//!   directory at such a moment are what stage 4 decides about anyway, in favour of the one to
 //!   which the root leads.
 //! - Descriptions, maps and counts are computed from the rest; a `lost+found` that has no name yet
 //!   is an orphan.
@@ -43,8 +44,9 @@ mod image;
 mod names;
 mod space;
 
-use super::{Checker, Finding, OpenedLog, Phase, Report, check};
-use crate::format::layout::index;
+use super::{Checker, Finding, OpenedLog, Phase, Report, check_with};
+use crate::format::layout::{DataBlock, index};
+use crate::format::sums;
 use crate::log::{Ring, State, replay_to_set};
 use crate::set::members::Set;
 use image::Image;
@@ -63,8 +65,8 @@ const ROUNDS_MAX: usize = 64;
 pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs a set that is not mounted. With `harmless_only` nothing is changed if there is damage
-/// whose repair may lose something. The reports list at most `limit` findings each. Calls
-/// `progress` when a phase of a check begins.
+/// whose repair may lose something, and data is not verified. The reports list at most `limit`
+/// findings each. Calls `progress` when a phase of a check begins.
 ///
 /// # Errors
 /// Device errors: also of reads, for what cannot be read cannot be repaired.
@@ -75,7 +77,8 @@ pub fn repair(
     limit: usize,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
-    let before = check(set, limit, progress)?;
+    // What runs at each start does not take the time to read all data.
+    let before = check_with(set, !harmless_only, limit, progress)?;
     let nothing_to_do = before.is_clean() && before.marked_clean && before.orphans == 0;
     if nothing_to_do || harmless_only && before.serious > 0 {
         return Ok(Repaired { after: before.clone(), before, changed: false });
@@ -91,7 +94,7 @@ pub fn repair(
     repair.image.apply(&ring, &*set.space)?;
     ring.empty();
     ring.set_state(State { in_use: false, damaged: !whole })?;
-    let after = check(set, limit, progress)?;
+    let after = check_with(set, !harmless_only, limit, progress)?;
     let changed = replayed || repair.image.is_changed() || before.marked_clean != after.marked_clean;
     Ok(Repaired { before, after, changed })
 }
@@ -146,6 +149,7 @@ impl Repair<'_> {
                 Round { image: &mut self.image, clock: self.clock, checker, free, full: &mut full };
             let changed = round
                 .describe(|checker, number| checker.cylinders[index(number)].wrong.is_some())?
+                || round.sums()?
                 || round.headers()?
                 || round.name_maps()?
                 || round.counts()?
@@ -184,6 +188,33 @@ impl Round<'_> {
                 let bytes = self.checker.expected_page(number, page);
                 changed |= self.image.put(self.checker.layout.class(number).map_page_at(page), &bytes)?;
             }
+        }
+        Ok(changed)
+    }
+
+    /// Gives data blocks that get a copy of others their checksums.
+    fn copy_sums(&mut self, from: u64, to: u64, blocks: u64) -> Result<()> {
+        if !self.checker.layout.parameters.checksums {
+            return Ok(());
+        }
+        for n in 0..blocks {
+            let (source, nth) = self.checker.sum_sector(from + n)?;
+            let sum = sums::get(&source, nth);
+            let (mut sector, nth) = self.checker.sum_sector(to + n)?;
+            sums::set(&mut sector, nth, &[sum]);
+            let (number, _) = self.checker.layout.sum_place(DataBlock(to + n));
+            let (at, within) = self.checker.layout.sum_sector_at(number);
+            self.image.put(at + within as u64, &sector)?;
+        }
+        Ok(())
+    }
+
+    /// Makes damaged sectors of the table of checksums anew.
+    fn sums(&mut self) -> Result<bool> {
+        let mut changed = false;
+        for &sector in &self.checker.damaged_sums {
+            let (at, within) = self.checker.layout.sum_sector_at(sector);
+            changed |= self.image.put(at + within as u64, &self.checker.new_sums(sector)?)?;
         }
         Ok(changed)
     }

@@ -1,0 +1,226 @@
+//! Verifying data blocks when they are read: each part of data storage asks here what its blocks
+//! should be, and takes another copy if one is wrong.
+//!
+//! The checksums are those of the structures as they are now, which only a mount, a check or a
+//! change of the set that is under way knows. While there is none, nothing is verified.
+
+use crate::format::layout::{ClassLayout, DataBlock, Layout, index};
+use crate::format::map_page::MapPage;
+use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES, Source};
+use spindle_clock::RwLock;
+use spindle_device::{Device, Judge, Stripe};
+use spindle_vfs::Result;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What the judges of all parts share.
+#[derive(Default)]
+pub(crate) struct Verifier {
+    source: RwLock<Option<Arc<dyn Source>>>,
+    mends: AtomicBool,
+}
+
+/// Ends the verification by its source when it is dropped, unless there is a later one.
+pub(crate) struct Verification {
+    verifier: Arc<Verifier>,
+    source: Arc<dyn Source>,
+}
+
+impl Drop for Verification {
+    fn drop(&mut self) {
+        let mut source = self.verifier.source.write();
+        if source.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.source)) {
+            *source = None;
+        }
+    }
+}
+
+impl Verifier {
+    /// Has everything verified that is read until the result is dropped, and mended if `mends`.
+    pub(super) fn begin(self: &Arc<Self>, source: Arc<dyn Source>, mends: bool) -> Verification {
+        *self.source.write() = Some(source.clone());
+        self.mends.store(mends, Ordering::Release);
+        Verification { verifier: self.clone(), source }
+    }
+
+    /// Returns the source, without the lock: it reads from the same devices.
+    fn source(&self) -> Option<Arc<dyn Source>> {
+        self.source.read().clone()
+    }
+
+    /// Returns true if what is wrong is mended now.
+    fn mends(&self) -> bool {
+        self.mends.load(Ordering::Acquire) && self.is_active()
+    }
+
+    /// Returns true if something is verified now.
+    pub(super) fn is_active(&self) -> bool {
+        self.source.read().is_some()
+    }
+}
+
+/// The structures on a device to which nothing is written.
+pub(crate) struct Still(pub(crate) Arc<dyn Device>);
+
+impl Source for Still {
+    fn page(&self, at: u64) -> Result<Vec<u8>> {
+        let mut page = vec![0; SUM_PAGE_BYTES];
+        self.0.read_at(at, &mut page)?;
+        Ok(page)
+    }
+
+    fn is_on_its_way(&self, _: DataBlock) -> bool {
+        false
+    }
+}
+
+/// The judge of a part of data storage.
+pub(super) struct OfData {
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) layout: Layout,
+    /// The class of the data.
+    pub(super) class: usize,
+    /// The storage of the class.
+    pub(super) stripe: Weak<Stripe>,
+    /// The member of the stripe that the part is.
+    pub(super) member: usize,
+}
+
+impl OfData {
+    /// Returns the data block that byte `offset` of the part belongs to.
+    fn block_at(&self, offset: u64) -> Option<DataBlock> {
+        let (at, _) = self.stripe.upgrade()?.address_of(self.member, offset)?;
+        Some(DataBlock::of(self.class, self.class().block_at(at)?))
+    }
+
+    fn class(&self) -> &ClassLayout {
+        self.layout.class(self.class)
+    }
+
+    /// Returns true if a block is written in several pieces, of which some may be on the device
+    /// before the others.
+    fn has_pieces(&self) -> bool {
+        self.class().structure.block_bytes > self.layout.smallest_block()
+    }
+}
+
+/// The page that was looked up last, by its address.
+struct Page<'a> {
+    source: &'a dyn Source,
+    at: u64,
+    bytes: Option<Vec<u8>>,
+}
+
+impl<'a> Page<'a> {
+    const fn none(source: &'a dyn Source) -> Self {
+        Self { source, at: u64::MAX, bytes: None }
+    }
+
+    /// Returns a page; none if it cannot be read.
+    fn get(&mut self, at: u64) -> Option<&[u8]> {
+        if self.at != at {
+            let read = self.source.page(at);
+            self.bytes = read.inspect_err(|error| log::error!("verifying data: {error}")).ok();
+            self.at = at;
+        }
+        self.bytes.as_deref()
+    }
+}
+
+impl Judge for OfData {
+    fn whole(&self, bytes: Range<u64>) -> Range<u64> {
+        let size = self.class().block_bytes();
+        if !self.verifier.is_active() || bytes.is_empty() {
+            return bytes;
+        }
+        let is_data = |offset: u64| self.block_at(offset).is_some();
+        let start = if is_data(bytes.start) { bytes.start / size * size } else { bytes.start };
+        let end = if is_data(bytes.end - 1) { bytes.end.next_multiple_of(size) } else { bytes.end };
+        start..end
+    }
+
+    fn wrong(&self, offset: u64, bytes: &[u8], for_copy: bool) -> Vec<Range<usize>> {
+        let Some(source) = self.verifier.source() else { return Vec::new() };
+        let size = index(self.class().block_bytes());
+        let (mut sums, mut map) = (Page::none(&*source), Page::none(&*source));
+        let mut wrong = Vec::new();
+        let first = index(offset.next_multiple_of(size as u64) - offset);
+        for start in (first..bytes.len()).step_by(size) {
+            let Some(block) = self.block_at(offset + start as u64) else { continue };
+            let Some(found) = bytes.get(start..start + size) else { break };
+            if for_copy && (source.is_on_its_way(block) || self.is_free(&mut map, block)) {
+                continue;
+            }
+            let (sector, n) = self.layout.sum_place(block);
+            let (at, within) = self.layout.sum_sector_at(sector);
+            let is_right = sums.get(at).is_some_and(|page| {
+                let sector_bytes = &page[within..within + SUM_SECTOR_BYTES];
+                sums::is_whole(sector_bytes, sector) && sums::get(sector_bytes, n) == sums::sum_of(found)
+            });
+            // What was freed, or written again, since the block was read is not wrong; nor is
+            // one of which the device may have a piece only.
+            if !(is_right || (for_copy || self.has_pieces()) && source.is_on_its_way(block)) {
+                wrong.push(start..start + size);
+            }
+        }
+        wrong
+    }
+
+    fn refuses(&self) -> bool {
+        true
+    }
+
+    fn mends(&self) -> bool {
+        self.verifier.mends()
+    }
+}
+
+impl OfData {
+    /// Returns true if the allocation map says that a block is free.
+    fn is_free(&self, map: &mut Page<'_>, block: DataBlock) -> bool {
+        let class = self.class();
+        let (number, n) = class.map_place(block.within());
+        let page = map.get(class.map_page_at(number));
+        let page = page.and_then(|page| MapPage::new(page, number, class.structure.track_blocks).ok());
+        page.is_none_or(|page| page.is_free(n))
+    }
+}
+
+/// The judge of control storage: sectors of the table of checksums know themselves if they are
+/// whole.
+pub(super) struct OfTable {
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) layout: Layout,
+}
+
+impl Judge for OfTable {
+    fn whole(&self, bytes: Range<u64>) -> Range<u64> {
+        bytes
+    }
+
+    fn wrong(&self, offset: u64, bytes: &[u8], _: bool) -> Vec<Range<usize>> {
+        let table = self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages);
+        let from = index(table.start.saturating_sub(offset));
+        let mut wrong = Vec::new();
+        for start in (from..bytes.len()).step_by(SUM_SECTOR_BYTES) {
+            let at = offset + start as u64;
+            let Some(sector) = bytes.get(start..start + SUM_SECTOR_BYTES).filter(|_| at < table.end) else {
+                break;
+            };
+            if !sums::is_whole(sector, (at - table.start) / SUM_SECTOR_BYTES as u64) {
+                wrong.push(start..start + SUM_SECTOR_BYTES);
+            }
+        }
+        wrong
+    }
+
+    /// Returns false: who reads a sector sees that it is damaged.
+    fn refuses(&self) -> bool {
+        false
+    }
+
+    fn mends(&self) -> bool {
+        self.verifier.mends()
+    }
+}
