@@ -1,5 +1,6 @@
 //! File handles on mounts, as the kernel's NFS server and those in user space use them.
 
+use spindle_clock::{Clock, SystemClock};
 use spindle_interop::handle::{Handle, drop_caches, number};
 use spindle_interop::spindle::{Mounted, fsck, spindle};
 use spindle_interop::{Failure, Result};
@@ -7,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The file systems: their newfs, and whether they have symbolic links and fifos.
@@ -26,9 +28,17 @@ fn io<T>(result: io::Result<T>) -> Result<T> {
     result.map_err(Failure::of("a call on the mount"))
 }
 
-/// Returns the error number of a handle that cannot be opened, or 0.
+/// Returns the error number of a handle that cannot be opened, or 0. The kernel tells the daemon of
+/// a close in its own time, and until then a removed file can still be opened: this waits for it.
 fn errno(handle: &Handle, mount: &Path) -> i32 {
-    handle.open(mount).err().and_then(|error| error.raw_os_error()).unwrap_or(0)
+    for _ in 0..500 {
+        match handle.open(mount) {
+            Err(error) => return error.raw_os_error().unwrap_or(0),
+            Ok(file) => drop(file),
+        }
+        SystemClock.sleep(Duration::from_millis(20));
+    }
+    0
 }
 
 /// A new image in a directory of its own.
