@@ -28,8 +28,8 @@ fn io<T>(result: io::Result<T>) -> Result<T> {
     result.map_err(Failure::of("a call on the mount"))
 }
 
-/// Returns the error number of a handle that cannot be opened, or 0. The kernel tells the daemon of
-/// a close in its own time, and until then a removed file can still be opened: this waits for it.
+/// Returns the error number of a handle that cannot be opened, or 0. The kernel reports a close to
+/// the daemon in its own time, and until then a removed file can still be opened: this waits for it.
 fn errno(handle: &Handle, mount: &Path) -> i32 {
     for _ in 0..500 {
         match handle.open(mount) {
