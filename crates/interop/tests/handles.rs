@@ -29,7 +29,7 @@ fn io<T>(result: io::Result<T>) -> Result<T> {
 }
 
 /// Returns the error number of a handle that cannot be opened, or 0. The kernel reports a close to
-/// the daemon in its own time, and until then a removed file can still be opened: this waits for it.
+/// the daemon in its own time, and until then a removed file can still be opened: so this waits.
 fn errno(handle: &Handle, mount: &Path) -> i32 {
     for _ in 0..500 {
         match handle.open(mount) {
