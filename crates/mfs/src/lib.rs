@@ -6,6 +6,9 @@
 //!   may have several classes, each with devices and a structure of its own.
 //! - *Log storage* gets every change of control storage first, in one append.
 //!
+//! If data has checksums, control storage has a table of them, and nothing durable is written over:
+//! so a block and its checksum agree after every crash. The caller must end with `unmount`.
+//!
 //! The folders, from the ground up: [`format`] (structures on disk), `set` (the members as one
 //! device), `log`, `volume` (space and transactions), `tree` (files and names), and beside them
 //! [`check`] (check and repair of a whole set). `docs/SPEC-mfs.md` draws the structures.
