@@ -1,0 +1,197 @@
+//! Members that are filled, replaced, removed and compared while the mirror is in use, piece by
+//! piece.
+
+use super::{Condition, Member, Mirror};
+use crate::{AlignedBuf, Device, Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are copied or compared at a time.
+pub(super) const PIECE: usize = 1 << 20;
+
+impl Mirror {
+    /// Calls `work` for each piece of the mirror from byte `at` on, while no write overlaps it, and
+    /// `done` with the byte after it, when writes can go on.
+    fn each_piece(
+        &self,
+        mut at: u64,
+        mut work: impl FnMut(u64, usize) -> Result<()>,
+        mut done: impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        while at < self.info.size_bytes {
+            let len = usize::try_from(self.info.size_bytes - at).unwrap_or(PIECE).min(PIECE);
+            self.enter_piece(at..at + len as u64);
+            let result = work(at, len);
+            self.traffic.lock().piece = None;
+            self.moved.notify_all();
+            result?;
+            at += len as u64;
+            done(at)?;
+        }
+        Ok(())
+    }
+
+    /// Fills `device` from the members, compares all of it with them, and makes it a member: the
+    /// last one. A member whose number is `replaced` is left out from then on. The first `done`
+    /// bytes, whole pieces, are there already: a former rebuilding ended after them, and nothing
+    /// was written since without this member. The mirror can be used meanwhile.
+    ///
+    /// If `progress` returns an error, the work is interrupted: the member goes on to get writes,
+    /// and the next call with the same device goes on with it, unless [`Self::give_up`] was called.
+    ///
+    /// `progress` is called with the bytes that are done, of twice the size. `restored` is called
+    /// when the member has everything; it must record durably that it has.
+    ///
+    /// # Errors
+    /// Those of the devices and of the two functions, and [`Error::Unusable`] if the device is too
+    /// small, another one is being rebuilt, or it does not return what was written. Nothing has
+    /// changed then.
+    pub fn rebuild(
+        &self,
+        device: &Arc<dyn Device>,
+        replaced: Option<usize>,
+        done: u64,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+        restored: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let info = device.info();
+        let unusable =
+            |reason: &str| Error::Unusable { device: info.name.clone(), reason: reason.to_owned() };
+        if info.size_bytes < self.info.size_bytes || info.sector_bytes > self.info.sector_bytes {
+            return Err(unusable("too small, or its sectors are too large, for this mirror"));
+        }
+        let Some(mut filled) = self.filled.try_lock() else {
+            return Err(unusable("another member is being rebuilt"));
+        };
+        let begun = self.rebuilt.read().clone();
+        let is_same = |member: &Arc<Member>| {
+            member.condition() == Condition::Rebuilding && Arc::ptr_eq(&member.device, device)
+        };
+        let member = begun.filter(is_same).unwrap_or_else(|| {
+            *filled = done;
+            Member::new(device.clone(), Condition::Rebuilding)
+        });
+        *self.rebuilt.write() = Some(member.clone());
+        self.fill(&member, &mut filled, progress)?;
+        // A later failure of the member is a loss, and waits for this lock.
+        let mut losses = self.losses.lock();
+        self.record(&mut losses)?;
+        if member.condition() != Condition::Rebuilding {
+            return Err(unusable("a write to it has failed"));
+        }
+        restored()?;
+        member.set(Condition::Whole);
+        {
+            let mut members = self.members.write();
+            if let Some(n) = replaced {
+                members.remove(n);
+            }
+            members.push(member);
+        }
+        *self.rebuilt.write() = None;
+        Ok(())
+    }
+
+    /// Copies everything to a member that is being rebuilt, and compares it.
+    fn fill(
+        &self,
+        member: &Member,
+        filled: &mut u64,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let device = &member.device;
+        // After a failure it is not gone on with.
+        let failed = |error| {
+            member.set(Condition::Lost);
+            error
+        };
+        let copy = |at, len| device.write_at(at, &self.read_piece(at, len)?).map_err(failed);
+        self.each_piece(*filled, copy, |end| {
+            *filled = end;
+            progress(end)
+        })?;
+        device.flush().map_err(failed)?;
+        let mut bytes = AlignedBuf::zeroed(PIECE);
+        let compare = |at, len| {
+            device.read_at(at, &mut bytes[..len]).map_err(failed)?;
+            if self.read_piece(at, len)?[..] != bytes[..len] {
+                let differs = std::io::Error::other("it does not return what was written");
+                let doing = format!("comparing {len} bytes at {at}");
+                return Err(failed(Error::io(&device.info().name, doing, differs)));
+            }
+            Ok(())
+        };
+        self.each_piece(0, compare, |end| progress(self.info.size_bytes + end))?;
+        device.flush().map_err(failed)
+    }
+
+    /// Forgets a rebuilding that was interrupted.
+    pub fn give_up(&self) {
+        if self.filled.try_lock().is_some() {
+            *self.rebuilt.write() = None;
+        }
+    }
+
+    /// Leaves out member `n` from now on. `recorded` is called before; it must record durably that
+    /// the member is not needed.
+    ///
+    /// # Errors
+    /// Those of `recorded`, and [`Error::Unusable`] if no other member is whole.
+    pub fn remove(&self, n: usize, recorded: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut losses = self.losses.lock();
+        self.record(&mut losses)?;
+        let mut members = self.members.write();
+        let others = members.iter().enumerate().filter(|(other, _)| *other != n);
+        if n >= members.len() || others.into_iter().all(|(_, other)| other.condition() != Condition::Whole) {
+            let reason = "no other copy is whole".to_owned();
+            return Err(Error::Unusable { device: self.info.name.clone(), reason });
+        }
+        recorded()?;
+        members.remove(n);
+        Ok(())
+    }
+
+    /// Reads all members that are whole, compares them with the first, and writes what the first
+    /// has, or the first that can be read, where another differs or cannot be read. Calls
+    /// `progress` with the bytes that are done. The mirror can be used meanwhile.
+    ///
+    /// # Errors
+    /// Those of the devices, if no member can be read or one can no longer be written.
+    pub fn scrub(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
+        let mut done = Scrubbed::default();
+        self.each_piece(0, |at, len| self.scrub_piece(at, len, &mut done), progress)?;
+        self.flush()?;
+        Ok(done)
+    }
+
+    fn scrub_piece(&self, at: u64, len: usize, done: &mut Scrubbed) -> Result<()> {
+        let (good, copies, wrong) = self.best(self.judge.get().map(|judge| &**judge), at, len)?;
+        done.bytes += (len * copies.len()) as u64;
+        done.wrong.extend(wrong);
+        for (member, copy) in &copies {
+            match copy {
+                Ok(bytes) if bytes[..] == good[..] => continue,
+                Ok(_) => done.differed += 1,
+                Err(_) => done.unreadable += 1,
+            }
+            log::warn!("{}: {len} bytes at {at} are written again", member.device.info().name);
+            if let Err(error) = member.device.write_at(at, &good) {
+                self.lose(member, error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a scrub has found and mended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scrubbed {
+    /// Bytes read, of all members.
+    pub bytes: u64,
+    /// Pieces of a megabyte of a member that differed from the first member, and were written.
+    pub differed: u64,
+    /// Pieces of a member that could not be read, and were written.
+    pub unreadable: u64,
+    /// What the judge says is wrong in all members that can be read.
+    pub wrong: Vec<Range<u64>>,
+}

@@ -1,0 +1,344 @@
+use super::rebuilt::PIECE;
+use super::*;
+use crate::MemoryDevice;
+
+const SIZE: u64 = 4 << 20;
+
+/// A device that fails while its flag is set.
+struct Failing(MemoryDevice, AtomicBool);
+
+impl Failing {
+    fn check(&self) -> Result<()> {
+        let broken = std::io::ErrorKind::Other.into();
+        if self.1.load(Ordering::Relaxed) { Err(Error::io("failing", "all", broken)) } else { Ok(()) }
+    }
+}
+
+impl Device for Failing {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.check()?;
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        let result = self.0.wait(ticket)?;
+        self.check()?;
+        Ok(result)
+    }
+    fn flush(&self) -> Result<()> {
+        self.check()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+}
+
+#[derive(Default)]
+struct Noted(Mutex<Vec<usize>>);
+
+impl Loss for Noted {
+    fn note(&self, member: usize, _: &Error) -> Result<()> {
+        self.0.lock().push(member);
+        Ok(())
+    }
+}
+
+struct Fixture {
+    members: Vec<Arc<Failing>>,
+    noted: Arc<Noted>,
+    mirror: Mirror,
+}
+
+fn three() -> Fixture {
+    let member = || Arc::new(Failing(MemoryDevice::new(SIZE), AtomicBool::new(false)));
+    let members = vec![member(), member(), member()];
+    let noted = Arc::new(Noted::default());
+    let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+    let mirror = Mirror::new(devices, &[false; 3], noted.clone(), "mirror".into()).unwrap();
+    Fixture { members, noted, mirror }
+}
+
+impl Fixture {
+    fn fail(&self, member: usize) {
+        self.members[member].1.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Promise: every member has what was written.
+#[test]
+fn all_members_are_written() {
+    let Fixture { members, mirror, .. } = three();
+    mirror.write_at(4096, &[7; 1024]).unwrap();
+    mirror.flush().unwrap();
+    for member in &members {
+        let mut bytes = [0; 1024];
+        member.read_at(4096, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 1024]);
+    }
+}
+
+/// Promise: a read survives the failure of all members but one, and takes none out.
+#[test]
+fn a_read_finds_a_member_that_works() {
+    for good in 0..3 {
+        let fixture = three();
+        fixture.mirror.write_at(0, &[9; 512]).unwrap();
+        (0..3).filter(|&n| n != good).for_each(|n| fixture.fail(n));
+        let mut bytes = [0; 512];
+        fixture.mirror.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [9; 512]);
+        assert_eq!(fixture.mirror.conditions(), [Condition::Whole; 3]);
+    }
+}
+
+/// Promise: the loss of a member is recorded once, before the write that found it succeeds, and
+/// the loss of the last one is an error.
+#[test]
+fn a_lost_member_is_recorded() {
+    let fixture = three();
+    fixture.fail(1);
+    fixture.mirror.write_at(0, &[1; 512]).unwrap();
+    assert_eq!(*fixture.noted.0.lock(), [1]);
+    fixture.mirror.write_at(0, &[2; 512]).unwrap();
+    fixture.fail(0);
+    fixture.mirror.flush().unwrap();
+    assert_eq!(*fixture.noted.0.lock(), [1, 0]);
+    fixture.mirror.write_at(0, &[3; 512]).unwrap();
+    fixture.fail(2);
+    assert!(fixture.mirror.write_at(0, &[4; 512]).is_err());
+    assert!(fixture.mirror.flush().is_err());
+    assert_eq!(fixture.mirror.conditions(), [Condition::Lost, Condition::Lost, Condition::Whole]);
+}
+
+/// Promise: without a record of the loss there is no success: not for the request that found
+/// it, and not for a later one.
+#[test]
+fn a_loss_that_cannot_be_recorded_is_an_error() {
+    struct Refusing(AtomicBool);
+    impl Loss for Refusing {
+        fn note(&self, _: usize, error: &Error) -> Result<()> {
+            if self.0.load(Ordering::Relaxed) { Err(error.clone()) } else { Ok(()) }
+        }
+    }
+    let Fixture { members, .. } = three();
+    let devices = members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+    let refusing = Arc::new(Refusing(true.into()));
+    let mirror = Mirror::new(devices, &[false; 3], refusing.clone(), "mirror".into()).unwrap();
+    members[2].1.store(true, Ordering::Relaxed);
+    assert!(mirror.write_at(0, &[1; 512]).is_err());
+    assert!(mirror.write_at(0, &[2; 512]).is_err());
+    assert!(mirror.flush().is_err());
+    refusing.0.store(false, Ordering::Relaxed);
+    mirror.write_at(0, &[3; 512]).unwrap();
+    mirror.flush().unwrap();
+}
+
+/// Promise: a member that is rebuilt while the mirror is written has everything in the end, is
+/// recorded as such before it is used, and is used from then on.
+#[test]
+fn a_member_is_rebuilt_under_writes() {
+    let Fixture { members, mirror, .. } = three();
+    members[1].1.store(true, Ordering::Relaxed);
+    mirror.write_at(0, &[1; 512]).unwrap();
+    assert_eq!(mirror.conditions()[1], Condition::Lost);
+    let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0_u64.. {
+                let at = n * 7919 % (SIZE / 512 - 2) * 512;
+                mirror.write_at(at, &[u8::try_from(n % 251).unwrap(); 1024]).unwrap();
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let recorded = AtomicBool::new(false);
+        let restored = || {
+            recorded.store(true, Ordering::Relaxed);
+            Ok(())
+        };
+        let mut last = 0;
+        let mut progress = |done| {
+            assert!(done > last);
+            last = done;
+            Ok(())
+        };
+        let rebuilt = mirror.rebuild(&new, Some(1), 0, &mut progress, restored);
+        stop.store(true, Ordering::Relaxed);
+        rebuilt.unwrap();
+        assert!(recorded.load(Ordering::Relaxed));
+        assert_eq!(last, 2 * SIZE);
+    });
+    assert_eq!(mirror.conditions(), [Condition::Whole; 3]);
+    let bytes = |device: &dyn Device| {
+        let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
+}
+
+/// Promise: a member that cannot be filled stays lost, without harm to the others.
+#[test]
+fn a_member_that_fails_again_stays_lost() {
+    let Fixture { members, mirror, noted } = three();
+    members[1].1.store(true, Ordering::Relaxed);
+    mirror.write_at(0, &[1; 512]).unwrap();
+    mirror.write_at(SIZE - 512, &[1; 512]).unwrap();
+    let again: Arc<dyn Device> = members[1].clone();
+    let restored = || unreachable!("it was not restored");
+    assert!(mirror.rebuild(&again, Some(1), 0, &mut |_| Ok(()), restored).is_err());
+    let small: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE / 2));
+    assert!(mirror.rebuild(&small, Some(1), 0, &mut |_| Ok(()), restored).is_err());
+    let lies: Arc<dyn Device> = Arc::new(Forgetful(MemoryDevice::new(SIZE)));
+    let error = mirror.rebuild(&lies, Some(1), 0, &mut |_| Ok(()), restored).unwrap_err();
+    assert!(error.to_string().contains("does not return what was written"), "{error}");
+    assert_eq!(mirror.conditions()[1], Condition::Lost);
+    mirror.write_at(0, &[2; 512]).unwrap();
+    assert_eq!(*noted.0.lock(), [1]);
+}
+
+/// Promise: a whole member can be replaced or removed, but not the last one; and what is lost
+/// afterwards is recorded under its new number.
+#[test]
+fn members_are_replaced_and_removed() {
+    let Fixture { members, mirror, noted } = three();
+    mirror.write_at(0, &[1; 512]).unwrap();
+    let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+    mirror.rebuild(&new, Some(0), 0, &mut |_| Ok(()), || Ok(())).unwrap();
+    mirror.remove(0, || Ok(())).unwrap();
+    // Left are the third and the new one.
+    mirror.write_at(0, &[2; 512]).unwrap();
+    let first = |device: &dyn Device| {
+        let mut bytes = [0; 512];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes[0]
+    };
+    assert_eq!([&*members[0], &*members[1], &*members[2]].map(|m| first(m)), [1, 1, 2]);
+    assert_eq!(first(&*new), 2);
+    members[2].1.store(true, Ordering::Relaxed);
+    mirror.write_at(0, &[3; 512]).unwrap();
+    assert_eq!(*noted.0.lock(), [0]);
+    assert!(mirror.remove(1, || unreachable!("it is the last one")).is_err());
+    mirror.remove(0, || Ok(())).unwrap();
+    assert_eq!(mirror.conditions(), [Condition::Whole]);
+}
+
+/// Promise: a rebuilding that goes on after an interruption copies only what is missing, and
+/// still compares everything.
+#[test]
+fn a_rebuilding_goes_on() {
+    let Fixture { mirror, .. } = three();
+    mirror.write_at(0, &[1; 512]).unwrap();
+    let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+    let mut stop = |done| {
+        let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+        if done < SIZE / 2 { Ok(()) } else { Err(Error::io("test", "stopping", enough)) }
+    };
+    let unreachable = || unreachable!("it was stopped");
+    assert!(mirror.rebuild(&new, None, 0, &mut stop, unreachable).is_err());
+    let mut all = Vec::new();
+    let mut progress = |done| {
+        all.push(done);
+        Ok(())
+    };
+    mirror.give_up();
+    mirror.rebuild(&new, None, SIZE / 2, &mut progress, || Ok(())).unwrap();
+    assert_eq!(all.len() as u64 * PIECE as u64, SIZE + SIZE / 2);
+    assert_eq!(mirror.conditions(), [Condition::Whole; 4]);
+}
+
+/// Promise: a member whose rebuilding was interrupted goes on to get what is written, and only
+/// what is missing is copied afterwards; another device takes its place from the beginning.
+#[test]
+fn an_interrupted_member_gets_writes() {
+    for same in [true, false] {
+        let Fixture { mirror, members, .. } = three();
+        mirror.write_at(SIZE - 512, &[1; 512]).unwrap();
+        let new = || -> Arc<dyn Device> { Arc::new(MemoryDevice::new(SIZE)) };
+        let first = new();
+        let mut stop = |done| {
+            let enough = std::io::Error::from(std::io::ErrorKind::Interrupted);
+            if done < SIZE / 2 { Ok(()) } else { Err(Error::io("test", "stopping", enough)) }
+        };
+        let unreachable = || unreachable!("it was stopped");
+        assert!(mirror.rebuild(&first, None, 0, &mut stop, unreachable).is_err());
+        mirror.write_at(1024, &[2; 512]).unwrap();
+        let mut count = 0;
+        let mut progress = |_| {
+            count += 1;
+            Ok(())
+        };
+        let second = if same { first } else { new() };
+        mirror.rebuild(&second, None, 0, &mut progress, || Ok(())).unwrap();
+        assert_eq!(count * PIECE as u64, if same { SIZE + SIZE / 2 } else { 2 * SIZE });
+        let mut bytes = [vec![0; 1 << 22], vec![0; 1 << 22]];
+        second.read_at(0, &mut bytes[0]).unwrap();
+        members[0].read_at(0, &mut bytes[1]).unwrap();
+        assert!(bytes[0] == bytes[1]);
+    }
+}
+
+/// A device that forgets what is written to its second half.
+struct Forgetful(MemoryDevice);
+
+impl Device for Forgetful {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        let half = self.0.info().size_bytes / 2;
+        match request.op {
+            Op::Write if request.offset + request.buf.len() as u64 > half => {
+                let buf = AlignedBuf::zeroed(request.buf.len());
+                self.0.submit(Request { buf, ..request })
+            }
+            _ => self.0.submit(request),
+        }
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.0.wait(ticket)
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+}
+
+/// Promise: a scrub finds members that differ, and gives them what the first one has; reads
+/// before that can be bound to the first.
+#[test]
+fn a_scrub_makes_members_equal() {
+    let Fixture { members, mirror, .. } = three();
+    mirror.write_at(0, &[5; 4096]).unwrap();
+    members[2].write_at(512, &[6; 512]).unwrap();
+    mirror.set_unequal(true);
+    let mut bytes = [0; 512];
+    for at in [0, 512, 3584, 512] {
+        mirror.read_at(at, &mut bytes).unwrap();
+        assert_eq!(bytes, [5; 512]);
+    }
+    let done = mirror.scrub(&mut |_| Ok(())).unwrap();
+    assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, ..Scrubbed::default() });
+    members[2].read_at(512, &mut bytes).unwrap();
+    assert_eq!(bytes, [5; 512]);
+    assert_eq!(mirror.scrub(&mut |_| Ok(())).unwrap().differed, 0);
+}
+
+/// Promise: lost members are never read, and without any other there is no mirror.
+#[test]
+fn lost_members_are_left_out() {
+    let Fixture { members, noted, .. } = three();
+    members[0].write_at(0, &[5; 512]).unwrap();
+    let devices = || members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+    let mirror = Mirror::new(devices(), &[true, false, true], noted.clone(), "m".into()).unwrap();
+    let mut bytes = [1; 512];
+    mirror.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 512]);
+    assert!(Mirror::new(devices(), &[true; 3], noted, "m".into()).is_err());
+}
