@@ -342,3 +342,84 @@ fn lost_members_are_left_out() {
     assert_eq!(bytes, [0; 512]);
     assert!(Mirror::new(devices(), &[true; 3], noted, "m".into()).is_err());
 }
+
+/// A device whose next read returns other bytes than it has.
+struct Torn(MemoryDevice, AtomicBool);
+
+impl Device for Torn {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        let mut buf = self.0.wait(ticket)?;
+        if self.1.swap(false, Ordering::Relaxed) {
+            buf.fill(0xee);
+        }
+        Ok(buf)
+    }
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.0.discard(offset, len)
+    }
+}
+
+/// A judge that knows that each sector begins with `right`. While `on_its_way`, it does not judge
+/// what is read for copies.
+struct Knows {
+    right: u8,
+    on_its_way: bool,
+}
+
+impl Judge for Knows {
+    fn whole(&self, bytes: Range<u64>) -> Range<u64> {
+        bytes
+    }
+    fn wrong(&self, _: u64, bytes: &[u8], for_copy: bool) -> Vec<Range<usize>> {
+        let sectors = (0..bytes.len()).step_by(512).filter(|&at| bytes[at] != self.right);
+        sectors.filter(|_| !(for_copy && self.on_its_way)).map(|at| at..at + 512).collect()
+    }
+    fn refuses(&self) -> bool {
+        true
+    }
+    fn mends(&self) -> bool {
+        true
+    }
+}
+
+/// Promise: what was read wrongly is read again before it counts as wrong: a write may have
+/// overtaken the first read.
+#[test]
+fn a_second_read_is_judged() {
+    let torn = Arc::new(Torn(MemoryDevice::new(SIZE), AtomicBool::new(false)));
+    torn.write_at(0, &[7; 1024]).unwrap();
+    let noted = Arc::new(Noted::default());
+    let mirror = Mirror::new(vec![torn.clone() as Arc<dyn Device>], &[false], noted, "m".into()).unwrap();
+    mirror.set_judge(Arc::new(Knows { right: 7, on_its_way: false }));
+    let mut bytes = [0; 1024];
+    torn.1.store(true, Ordering::Relaxed);
+    mirror.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 1024]);
+}
+
+/// Promise: a member that has wrong bytes gets the right ones, unless they are on their way to it.
+#[test]
+fn wrong_bytes_are_mended_once() {
+    for on_its_way in [false, true] {
+        let Fixture { members, mirror, .. } = three();
+        mirror.write_at(0, &[7; 512]).unwrap();
+        members[0].write_at(0, &[6; 512]).unwrap();
+        // All reads of this place begin with the first member.
+        mirror.set_unequal(true);
+        mirror.set_judge(Arc::new(Knows { right: 7, on_its_way }));
+        let mut bytes = [0; 512];
+        mirror.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 512]);
+        members[0].read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[0], if on_its_way { 6 } else { 7 });
+    }
+}

@@ -224,3 +224,67 @@ impl Judge for OfTable {
         self.verifier.mends()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::class::{Class, Structure};
+    use crate::format::label::Role;
+    use crate::newfs::{Member, NewArea, Wishes, make};
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+
+    /// A table without checksums of anything; every block is on its way to its device, or none is.
+    struct Empty(bool);
+
+    impl Source for Empty {
+        fn page(&self, _: u64) -> Result<Vec<u8>> {
+            Ok(vec![0; SUM_PAGE_BYTES])
+        }
+        fn is_on_its_way(&self, _: DataBlock) -> bool {
+            self.0
+        }
+    }
+
+    /// Promise: a block that is on its way is judged when a user reads it, unless its device may
+    /// have it in part because blocks of other classes are smaller; a copy of it is not judged.
+    #[test]
+    fn what_is_on_its_way() {
+        let large = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 8192 };
+        let mut wishes = Wishes::new();
+        wishes.parameters.checksums = true;
+        wishes.parameters.track_blocks = 8;
+        wishes.parameters.cylinder_bytes = 64 << 10;
+        wishes.classes = vec![Class { name: "large".parse().unwrap(), structure: large }];
+        let mut areas = [Role::Control, Role::Data, Role::Data, Role::Log].map(NewArea::of);
+        areas[2].class = 1;
+        let member = Member { device: Arc::new(MemoryDevice::new(16 << 20)), areas: areas.to_vec() };
+        let clock = ManualClock::at(0);
+        let set = make(&[member], &wishes, &clock, &mut SmallRng::seed_from_u64(1)).unwrap();
+        let layout = Layout::of(&set.label).unwrap();
+        for (class, in_pieces) in [(0, false), (1, true)] {
+            let verifier = Arc::new(Verifier::default());
+            let unit = u64::from(layout.class(class).structure.stripe_bytes);
+            let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20));
+            let stripe = Arc::new(Stripe::new(vec![device], unit, "stripe".into()).unwrap());
+            let judge = OfData {
+                verifier: verifier.clone(),
+                layout: layout.clone(),
+                class,
+                stripe: Arc::downgrade(&stripe),
+                member: 0,
+            };
+            let bytes = vec![7; index(layout.class(class).block_bytes())];
+            // A block of the second track: the map is in the first one.
+            let at = 8 * bytes.len() as u64;
+            for (is_on_its_way, for_copy) in [(false, false), (true, false), (true, true)] {
+                let _verification = verifier.begin(Arc::new(Empty(is_on_its_way)), false);
+                let wrong = judge.wrong(at, &bytes, for_copy);
+                let judged = !(is_on_its_way && (for_copy || in_pieces));
+                assert_eq!(!wrong.is_empty(), judged, "class {class}, {is_on_its_way}, {for_copy}");
+            }
+        }
+    }
+}

@@ -10,12 +10,13 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::newfs::{self, Member, NewArea, Wishes};
-use spindle_mfs::{Role, Set};
-use spindle_vfs::{FileSystem, Limits, Result};
+use spindle_mfs::{Class, Role, Set, Structure};
+use spindle_vfs::{FileSystem, Limits, Privilege, Result, XattrMode};
 use std::sync::Arc;
 
-/// An area of a member: a copy of a part of a role's storage, and its share of the member.
-type Place = (Role, u32, u32);
+/// An area of a member: the role and class of the storage, the part of it that this is a copy of,
+/// and its share of the member.
+type Place = (Role, u8, u32, u32);
 
 /// What is done to the members of a set while it is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +38,39 @@ struct Shape {
     name: &'static str,
     /// The size in KiB and the areas of each member.
     members: &'static [(u64, &'static [Place])],
+    /// True if data has checksums.
+    sums: bool,
     act: Act,
     mounting: Mounting,
 }
 
-const CONTROL: Place = (Role::Control, 0, 1);
-const DATA: Place = (Role::Data, 0, 1);
-const LOG: Place = (Role::Log, 0, 1);
+impl Shape {
+    const fn new(
+        name: &'static str,
+        members: &'static [(u64, &'static [Place])],
+        act: Act,
+        mounting: Mounting,
+    ) -> Self {
+        Self { name, members, sums: false, act, mounting }
+    }
+
+    /// Returns the same set with checksums of data.
+    const fn with_sums(self) -> Self {
+        Self { sums: true, ..self }
+    }
+}
+
+const CONTROL: Place = (Role::Control, 0, 0, 1);
+const DATA: Place = (Role::Data, 0, 0, 1);
+const SECOND: Place = (Role::Data, 1, 1, 1);
+const LOG: Place = (Role::Log, 0, 0, 1);
 const CONTROL_KIB: u64 = 704;
 const DATA_KIB: u64 = 1152;
 const LOG_KIB: u64 = 1216;
 
 /// A member with all roles.
-const ALL: (u64, &[Place]) = (3392, &[(Role::Control, 0, 6), (Role::Data, 0, 10), (Role::Log, 0, 11)]);
+const ALL: (u64, &[Place]) =
+    (3392, &[(Role::Control, 0, 0, 6), (Role::Data, 0, 0, 10), (Role::Log, 0, 0, 11)]);
 const THREE: &[(u64, &[Place])] = &[(CONTROL_KIB, &[CONTROL]), (DATA_KIB, &[DATA]), (LOG_KIB, &[LOG])];
 const SIX: &[(u64, &[Place])] = &[
     (CONTROL_KIB, &[CONTROL]),
@@ -61,33 +82,48 @@ const SIX: &[(u64, &[Place])] = &[
 ];
 /// Parts with and without a copy, and members with two roles.
 const MIXED: &[(u64, &[Place])] = &[
-    (CONTROL_KIB + LOG_KIB, &[CONTROL, (Role::Log, 0, 2)]),
+    (CONTROL_KIB + LOG_KIB, &[CONTROL, (Role::Log, 0, 0, 2)]),
     (CONTROL_KIB, &[CONTROL]),
     (640, &[DATA]),
-    (640, &[(Role::Data, 1, 1)]),
-    (640, &[(Role::Data, 1, 1)]),
+    (640, &[(Role::Data, 0, 1, 1)]),
+    (640, &[(Role::Data, 0, 1, 1)]),
+];
+/// A second class of data, which has a copy, while the first one has none.
+const CLASSES: &[(u64, &[Place])] = &[
+    (CONTROL_KIB, &[CONTROL]),
+    (DATA_KIB, &[DATA]),
+    (DATA_KIB, &[SECOND]),
+    (DATA_KIB + LOG_KIB, &[SECOND, LOG]),
 ];
 
 /// The sets. One of them alone is mounted in each way that users have; see [`Mounting`].
 const SHAPES: &[Shape] = &[
-    Shape { name: "one", members: &[ALL], act: Act::None, mounting: Mounting::Plain },
-    Shape { name: "one-eager", members: &[ALL], act: Act::None, mounting: Mounting::Eager },
-    Shape { name: "pair", members: &[ALL, ALL], act: Act::None, mounting: Mounting::Plain },
-    Shape { name: "pair-eager", members: &[ALL, ALL], act: Act::None, mounting: Mounting::Eager },
-    Shape { name: "pair-scrubbed", members: &[ALL, ALL], act: Act::Scrub, mounting: Mounting::Eager },
-    Shape { name: "pair-removed", members: &[ALL, ALL], act: Act::Remove(0), mounting: Mounting::Plain },
-    Shape { name: "pair-replaced", members: &[ALL, ALL], act: Act::Replace(1), mounting: Mounting::Plain },
-    Shape { name: "one-replaced", members: &[ALL], act: Act::Replace(0), mounting: Mounting::Eager },
-    Shape { name: "three", members: THREE, act: Act::None, mounting: Mounting::Plain },
-    Shape { name: "three-straight", members: THREE, act: Act::None, mounting: Mounting::Straight(1024) },
-    Shape { name: "three-added", members: THREE, act: Act::Add(Role::Data, 0), mounting: Mounting::Eager },
-    Shape { name: "three-log-replaced", members: THREE, act: Act::Replace(2), mounting: Mounting::Plain },
-    Shape { name: "six", members: SIX, act: Act::None, mounting: Mounting::Eager },
-    Shape { name: "six-removed", members: SIX, act: Act::Remove(2), mounting: Mounting::Plain },
-    Shape { name: "six-scrubbed", members: SIX, act: Act::Scrub, mounting: Mounting::Plain },
-    Shape { name: "six-added", members: SIX, act: Act::Add(Role::Control, 0), mounting: Mounting::Plain },
-    Shape { name: "mixed", members: MIXED, act: Act::None, mounting: Mounting::Plain },
-    Shape { name: "mixed-replaced", members: MIXED, act: Act::Replace(0), mounting: Mounting::Eager },
+    Shape::new("one", &[ALL], Act::None, Mounting::Plain),
+    Shape::new("one-eager", &[ALL], Act::None, Mounting::Eager),
+    Shape::new("pair", &[ALL, ALL], Act::None, Mounting::Plain),
+    Shape::new("pair-eager", &[ALL, ALL], Act::None, Mounting::Eager),
+    Shape::new("pair-scrubbed", &[ALL, ALL], Act::Scrub, Mounting::Eager),
+    Shape::new("pair-removed", &[ALL, ALL], Act::Remove(0), Mounting::Plain),
+    Shape::new("pair-replaced", &[ALL, ALL], Act::Replace(1), Mounting::Plain),
+    Shape::new("one-replaced", &[ALL], Act::Replace(0), Mounting::Eager),
+    Shape::new("three", THREE, Act::None, Mounting::Plain),
+    Shape::new("three-straight", THREE, Act::None, Mounting::Straight(1024)),
+    Shape::new("three-added", THREE, Act::Add(Role::Data, 0), Mounting::Eager),
+    Shape::new("three-log-replaced", THREE, Act::Replace(2), Mounting::Plain),
+    Shape::new("six", SIX, Act::None, Mounting::Eager),
+    Shape::new("six-removed", SIX, Act::Remove(2), Mounting::Plain),
+    Shape::new("six-scrubbed", SIX, Act::Scrub, Mounting::Plain),
+    Shape::new("six-added", SIX, Act::Add(Role::Control, 0), Mounting::Plain),
+    Shape::new("mixed", MIXED, Act::None, Mounting::Plain),
+    Shape::new("mixed-replaced", MIXED, Act::Replace(0), Mounting::Eager),
+    Shape::new("pair-sums", &[ALL, ALL], Act::None, Mounting::Plain).with_sums(),
+    Shape::new("three-sums", THREE, Act::None, Mounting::Eager).with_sums(),
+    Shape::new("six-sums-scrubbed", SIX, Act::Scrub, Mounting::Straight(1024)).with_sums(),
+    Shape::new("six-sums-removed", SIX, Act::Remove(0), Mounting::Plain).with_sums(),
+    Shape::new("mixed-sums-replaced", MIXED, Act::Replace(3), Mounting::Plain).with_sums(),
+    Shape::new("classes", CLASSES, Act::None, Mounting::Plain),
+    Shape::new("classes-replaced", CLASSES, Act::Replace(2), Mounting::Eager),
+    Shape::new("classes-sums", CLASSES, Act::Scrub, Mounting::Plain).with_sums(),
 ];
 
 /// Bytes of the device that is no member at first; it has room for the areas of any member.
@@ -121,7 +157,7 @@ impl SetImage {
     fn make(shape: &'static Shape) -> Result<Self> {
         let media: Vec<_> = shape.members.iter().map(|(kib, _)| MemoryDevice::new(kib << 10)).collect();
         let rig = Rig::healthy(&media);
-        let area = |&(role, part, share): &Place| NewArea { part: Some(part), share, ..NewArea::of(role) };
+        let area = |&(role, class, part, share): &Place| NewArea { role, class, part: Some(part), share };
         let members: Vec<_> = rig
             .members
             .iter()
@@ -136,11 +172,20 @@ impl SetImage {
         wishes.parameters.cylinder_bytes = 16 << 10;
         wishes.parameters.track_blocks = 8;
         wishes.parameters.stripe_bytes = 4096;
+        wishes.parameters.checksums = shape.sums;
+        let has_second = shape.members.iter().flat_map(|(_, areas)| *areas).any(|(_, class, ..)| *class == 1);
+        if has_second {
+            let structure = Structure { block_bytes: 8192, track_blocks: 8, stripe_bytes: 8192 };
+            wishes.classes = vec![Class { name: "second".parse()?, structure }];
+        }
         let mut rng = SmallRng::seed_from_u64(1);
         let set = newfs::make(&members, &wishes, &*images::clock(), &mut rng)?;
         let fs = super::rig::mount(&set, images::clock(), Mounting::Plain)?;
         images::fill_with_junk(&fs)?;
         images::plant(&fs)?;
+        if has_second {
+            put_new_files_into_second(&fs)?;
+        }
         let limits = fs.limits();
         fs.unmount()?;
         drop((fs, set));
@@ -165,6 +210,15 @@ impl SetImage {
     pub(super) fn id(&self, device: usize) -> [u8; 16] {
         self.ids.get(device).copied().unwrap_or(SPARE_ID)
     }
+}
+
+/// Gives directories the second class of data, so that files have either of them: those that are
+/// there already, and those that workloads create.
+fn put_new_files_into_second(fs: &dyn FileSystem) -> Result<()> {
+    let set = |ino| fs.setxattr(ino, b"user.spindle.class", b"second", XattrMode::Set, Privilege::Root);
+    let root = fs.root();
+    set(root)?;
+    [&b"A"[..], b"B", b"D"].iter().try_for_each(|name| set(fs.lookup(root, name)?.ino))
 }
 
 impl Subject for Arc<SetImage> {
