@@ -1,6 +1,6 @@
 //! Work that waits for the disk, on file systems over several devices: Spindle's multi-structured
-//! file system, without and with copies, beside its fast file system with a log on one device,
-//! ext4 with its journal on another device, and btrfs with two copies of everything.
+//! file system, with copies, with checksums and without, beside its fast file system with a log on
+//! one device, ext4 with its journal on another device, and btrfs with two copies of everything.
 //!
 //! Each has loop devices of its own, all over files of one disk: so this shows what the devices
 //! cost in requests and barriers, not what unlike or independent disks gain. They take turns row by
@@ -45,7 +45,7 @@ struct Way {
 }
 
 /// The file systems, the one that the others are compared with first.
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way {
         name: "ffs",
         devices: 1,
@@ -55,7 +55,13 @@ const WAYS: [Way; 5] = [
     Way {
         name: "mfs",
         devices: 3,
-        make: |devices| make_set(&devices[0], &devices[1], &devices[2]),
+        make: |devices| make_set(&devices[0], &devices[1], &devices[2], &[]),
+        mount: mount_spindle,
+    },
+    Way {
+        name: "mfs, checksums",
+        devices: 3,
+        make: |devices| make_set(&devices[0], &devices[1], &devices[2], &["--checksums"]),
         mount: mount_spindle,
     },
     Way {
@@ -63,7 +69,7 @@ const WAYS: [Way; 5] = [
         devices: 6,
         make: |devices| {
             let [c0, c1, d0, d1, l0, l1] = devices else { return Vec::new() };
-            make_set(&format!("{c0},{c1}"), &format!("{d0}+{d1}"), &format!("{l0}+{l1}"))
+            make_set(&format!("{c0},{c1}"), &format!("{d0}+{d1}"), &format!("{l0}+{l1}"), &[])
         },
         mount: mount_spindle,
     },
@@ -99,9 +105,11 @@ fn words(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn make_set(control: &str, data: &str, log: &str) -> Vec<Command> {
+fn make_set(control: &str, data: &str, log: &str, options: &[&str]) -> Vec<Command> {
     let mut newfs = command(spindle());
-    newfs.args(["newfs", "--force", "-t", "mfs", "--control", control, "--data", data, "--log", log]);
+    newfs
+        .args(["newfs", "--force", "-t", "mfs", "--control", control, "--data", data, "--log", log])
+        .args(options);
     vec![newfs]
 }
 

@@ -100,14 +100,19 @@ fn fsx_ufs1() -> Result<()> {
     Ok(())
 }
 
-/// Promise: nor do they on a multi-structured file system.
+/// Promise: nor do they on a multi-structured file system, with checksums of data or without.
 #[test]
 fn fsx_mfs() -> Result<()> {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-interop --test mounted fsx_mfs");
     on(MFS, THROUGH, |mount| fsx::run(mount, seed, 50_000))?;
     on(MFS, BACK, |mount| fsx::run(mount, seed.wrapping_add(1), 50_000))?;
-    on(SET, THROUGH, |mount| fsx::run(mount, seed.wrapping_add(2), 15_000)).map(drop)
+    on(SET, THROUGH, |mount| fsx::run(mount, seed.wrapping_add(2), 15_000))?;
+    let with_sums = [SET, &["--checksums"]].concat();
+    for (number, mode) in (3..).zip(MODES) {
+        on(&with_sums, mode, |mount| fsx::run(mount, seed.wrapping_add(number), 15_000))?;
+    }
+    Ok(())
 }
 
 /// Promise: every block read is the block written, whatever the way, the size and the order.
