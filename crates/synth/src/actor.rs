@@ -4,9 +4,12 @@
 //! actor does at one moment and returns the time of its next event. Choices are made as late as
 //! possible, because other actors may have changed the files in the meantime.
 
+mod access;
+
 use super::files::{File, Files, LruList};
-use super::model::{AccessMethod, FixedRun, Operation, Owner, Timing};
+use super::model::{Operation, Owner, Timing};
 use super::plan::{Plan, ResolvedStep};
+use access::Open;
 use rand::Rng;
 use rand::rngs::StdRng;
 use spindle_trace::{Batch, Event, FileId, Flags, Kind};
@@ -21,56 +24,6 @@ pub fn nanos(seconds: f64) -> i64 {
 
 /// Device number of all files.
 const DEVICE: u64 = 1;
-
-/// The beginning of a run.
-#[derive(Clone, Copy, Debug)]
-enum RunStart {
-    /// At the current position of the open file.
-    Current,
-    At(u64),
-    End,
-}
-
-/// A run to be done: bytes to transfer in one direction.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    start: RunStart,
-    /// Number of bytes at most; a read ends at the end of the file.
-    bytes: u64,
-    write: bool,
-    way: AccessMethod,
-    seconds: f64,
-}
-
-impl AccessMethod {
-    /// Returns the flag of the `run` event of an access with a position of its own, or `None` for
-    /// one that uses the position of the open file.
-    const fn own_position_flag(self) -> Option<Flags> {
-        match self {
-            Self::Calls => None,
-            Self::Positional => Some(Flags::POSITIONAL),
-            Self::Mapped => Some(Flags::MAPPED),
-        }
-    }
-}
-
-/// An open file.
-#[derive(Debug)]
-struct Open {
-    id: u64,
-    file: File,
-    flags: Flags,
-    /// Current position in the file, and the position where the current run began.
-    position: u64,
-    start: u64,
-    written: bool,
-    current: Option<Run>,
-    /// Position where the current run began, if it has a position of its own.
-    own_position: u64,
-    runs: VecDeque<Run>,
-    /// Number of syncs to do before the close.
-    syncs: u64,
-}
 
 /// A process that runs a script.
 #[derive(Debug)]
@@ -255,15 +208,19 @@ impl Machine {
         self.files.add(|n| format!("{directory}/{n}").into(), size)
     }
 
-    /// Chooses the file for an actor's current step.
+    /// Chooses the file for an actor's current step. It counts as used unless the step only makes a
+    /// control call.
     fn choose(&mut self, actor: &mut Actor) -> Option<File> {
         let resolved = self.resolved(actor);
         let (class, all, done, copy) = (resolved.class, resolved.step.all, actor.done, actor.copy);
-        let again = resolved.step.again;
+        let (again, uses) = (resolved.step.again, resolved.step.act.control_call().is_none());
         if again > 0.0
             && self.random.random::<f64>() < again
             && let Some(file) = self.used_before(actor, class)
         {
+            if uses {
+                self.list(actor, class).0.touch(file);
+            }
             return Some(file);
         }
         let shape = Arc::clone(&self.plan.classes[class]);
@@ -272,6 +229,7 @@ impl Machine {
         match copy {
             Some(copy) if list.len() > 0 => list.nth(copy as usize % list.len()),
             _ if all => list.nth(done),
+            _ if !uses => list.peek(done, &shape.recency, random),
             _ => list.next(done, &shape.recency, random),
         }
     }
@@ -282,7 +240,7 @@ impl Machine {
         actor.used.retain(|&(_, file, inode)| files.at(file).inode == inode && !files.at(file).removed);
         let known: Vec<File> = actor.used.iter().filter(|used| used.0 == class).map(|used| used.1).collect();
         let file = *known.get(self.random.random_range(0..known.len().max(1)))?;
-        self.list(actor, class).0.touch(file).then_some(file)
+        self.list(actor, class).0.contains(file).then_some(file)
     }
 
     /// Records that an actor uses a file.
@@ -364,9 +322,35 @@ impl Machine {
             | Operation::Append
             | Operation::Update
             | Operation::Rewrite => {}
+            Operation::Stat
+            | Operation::Access
+            | Operation::Readlink
+            | Operation::List
+            | Operation::Chdir
+            | Operation::Chmod
+            | Operation::Chown
+            | Operation::Utime => return self.control_call(actor, now),
         }
         let file = self.choose(actor)?;
         Some(self.open(actor, file, now))
+    }
+
+    /// Makes a control call: on a file of the class, or on one that there is not.
+    fn control_call(&mut self, actor: &mut Actor, now: i64) -> Option<f64> {
+        let ResolvedStep { step, class, .. } = self.resolved(actor);
+        let (kind, class, failing) = (step.act.control_call()?, *class, step.failing);
+        let event = if failing > 0.0 && self.random.random::<f64>() < failing {
+            let path = format!("{}/missing", self.plan.directory(class, actor.user));
+            Event { kind, flags: Flags::FAILED, path: self.out.names.symbol(&path), ..Event::default() }
+        } else {
+            let file = self.choose(actor)?;
+            self.remember(actor, class, file);
+            let flags = if self.plan.classes[class].directories { Flags::DIRECTORY } else { Flags::NONE };
+            let size = if kind == Kind::Stat { self.files.at(file).size } else { 0 };
+            Event { kind, flags, size, ..self.event_of(file) }
+        };
+        self.emit(actor, now, event);
+        Some(self.gap(actor))
     }
 
     /// Creates a file and opens it.
@@ -384,209 +368,6 @@ impl Machine {
         let file = self.files.add(|n| format!("{directory}/{n}").into(), 0);
         self.list(actor, class).0.add(file);
         self.open(actor, file, now)
-    }
-
-    /// Opens a file for a step and plans its runs; returns the seconds until the next event.
-    fn open(&mut self, actor: &mut Actor, file: File, now: i64) -> f64 {
-        let ResolvedStep { step, class, .. } = self.resolved(actor);
-        let (class, act, both) = (*class, step.act, step.both);
-        let size = self.files.at(file).size;
-        let flags = match act {
-            _ if both => Flags::READ | Flags::WRITE,
-            Operation::Read | Operation::Lookup => Flags::READ,
-            _ => Flags::WRITE,
-        };
-        let flags = if self.plan.classes[class].directories { flags | Flags::DIRECTORY } else { flags };
-        let mut event = Event { flags, size, ..self.event_of(file) };
-        match act {
-            Operation::Create => event.kind = Kind::Create,
-            Operation::Rewrite => event.flags |= Flags::TRUNCATED,
-            Operation::Append if self.plan.classes[class].limit.is_some_and(|limit| size > limit) => {
-                self.files.at(file).size = 0;
-                let cut = Event { kind: Kind::Truncate, flags: Flags::NONE, size: 0, ..event };
-                self.emit(actor, now, cut);
-                event.size = 0;
-            }
-            _ => {}
-        }
-        let runs = self.runs(actor, file);
-        let syncs =
-            self.resolved(actor).step.syncs.clone().map_or(0, |syncs| syncs.draw_whole(&mut self.random));
-        if matches!(act, Operation::Rewrite | Operation::Create) {
-            self.files.at(file).size = 0;
-        }
-        self.remember(actor, class, file);
-        self.opens += 1;
-        event.open = self.opens;
-        self.files.at(file).opens += 1;
-        self.emit(actor, now, event);
-        let mut open = Open {
-            id: self.opens,
-            file,
-            flags,
-            position: 0,
-            start: 0,
-            written: false,
-            current: None,
-            own_position: 0,
-            runs,
-            syncs,
-        };
-        let mut seconds = self.timing.call;
-        if matches!(open.runs.front(), Some(Run { start: RunStart::Current, .. })) {
-            open.current = open.runs.pop_front();
-            seconds = open.current.map_or(0.0, |run| run.seconds);
-        }
-        actor.open = Some(open);
-        seconds
-    }
-
-    /// Returns the runs that a step will do in its file.
-    fn runs(&mut self, actor: &Actor, file: File) -> VecDeque<Run> {
-        let resolved = &self.plan.scripts[actor.script].steps[actor.step];
-        let (step, class) = (&resolved.step, &self.plan.classes[resolved.class]);
-        let random = &mut self.random;
-        let state = self.files.at(file);
-        let rate = self.timing.bytes_per_second;
-        let hold = step.hold.as_ref().unwrap_or(&self.timing.hold);
-        let count = step.runs.as_ref().map_or(1, |runs| runs.draw_whole(random));
-        let mut runs = VecDeque::new();
-        for n in 0..count {
-            if let Some(piece) = fixed_run(&step.pieces, n, count, random) {
-                let FixedRun { at, bytes, writes: write, way, .. } = *piece;
-                runs.push_back(Run {
-                    start: RunStart::At(at),
-                    bytes,
-                    write,
-                    way,
-                    seconds: hold.draw(random),
-                });
-                continue;
-            }
-            let given = step.bytes.as_ref().map(|bytes| bytes.draw_whole(random));
-            let (place, bytes, write) = match step.act {
-                Operation::Read => (RunStart::Current, given.unwrap_or(u64::MAX), false),
-                Operation::Lookup => (RunStart::At(state.record(class, random)), given.unwrap_or(0), false),
-                Operation::Append => (RunStart::End, given.unwrap_or(0), true),
-                Operation::Rewrite => {
-                    let again = || {
-                        // Nine parts of the old size and one part of the typical size: the size
-                        // changes, but stays near its class.
-                        (9 * state.size + class.size.draw_whole(random)).div_ceil(10)
-                    };
-                    (RunStart::Current, given.unwrap_or_else(again), true)
-                }
-                Operation::Create if n == 0 => {
-                    (RunStart::Current, given.unwrap_or_else(|| class.size.draw_whole(random)), true)
-                }
-                _ => {
-                    let write = !step.both || random.random::<f64>() < step.writing;
-                    let grow = write && random.random::<f64>() < step.growing;
-                    let place = if grow { RunStart::End } else { RunStart::At(state.record(class, random)) };
-                    let given = match &step.reading {
-                        Some(reading) if !write => Some(reading.draw_whole(random)),
-                        _ => given,
-                    };
-                    (place, given.unwrap_or(class.record), write)
-                }
-            };
-            let moved = if write { bytes } else { bytes.min(state.size) };
-            #[allow(clippy::cast_precision_loss)] // A time.
-            let seconds = hold.draw(random) + moved as f64 / rate;
-            if matches!(step.act, Operation::Create) {
-                state.size = state.size.max(if n == 0 { bytes } else { state.size });
-            }
-            let place = match place {
-                // If records were measured, so was the number of bytes to read from them.
-                RunStart::At(at) if class.records.ranks.is_some() && !write => {
-                    RunStart::At(at.min(state.size.saturating_sub(bytes)))
-                }
-                _ => place,
-            };
-            runs.push_back(Run { start: place, bytes, write, way: step.way, seconds });
-        }
-        runs
-    }
-
-    /// Ends the current run of an open file and begins the next one or closes the file; returns the
-    /// seconds until the next event.
-    fn next_run(&mut self, actor: &mut Actor, mut open: Open, now: i64) -> f64 {
-        if let Some(run) = open.current.take() {
-            let state = self.files.at(open.file);
-            let begin = if run.way.own_position_flag().is_some() { open.own_position } else { open.position };
-            let bytes = if run.write { run.bytes } else { run.bytes.min(state.size.saturating_sub(begin)) };
-            if run.write {
-                state.size = state.size.max(begin + bytes);
-            }
-            if let Some(flags) = run.way.own_position_flag() {
-                self.emit_positional(actor, &open, now, (begin, bytes, run.write), flags);
-            } else {
-                open.position += bytes;
-                open.written = run.write;
-            }
-        }
-        let Open { id, file, flags, position, start, written, .. } = open;
-        let bytes = position - start;
-        let mut event = Event {
-            open: id,
-            flags,
-            position: start,
-            read: if written { 0 } else { bytes },
-            written: if written { bytes } else { 0 },
-            ..self.event_of(file)
-        };
-        let Some(run) = open.runs.pop_front() else {
-            let base = self.event_of(file);
-            for _ in 0..open.syncs {
-                self.emit(actor, now, Event { kind: Kind::Sync, open: id, flags, ..base });
-            }
-            event.kind = Kind::Close;
-            event.size = self.files.at(file).size;
-            let path = self.files.at(file).path.clone();
-            if self.files.close(file) {
-                event.flags |= Flags::LAST;
-            }
-            event.path = self.out.names.symbol(&path);
-            self.emit(actor, now, event);
-            return self.gap(actor);
-        };
-        let target = match run.start {
-            RunStart::Current => position,
-            RunStart::At(place) => place,
-            RunStart::End => self.files.at(file).size,
-        };
-        if run.way.own_position_flag().is_some() {
-            open.own_position = target;
-        } else if target != position {
-            event.kind = Kind::Seek;
-            event.new_position = target;
-            self.emit(actor, now, event);
-            (open.position, open.start) = (target, target);
-        } else if bytes > 0 && run.write != written {
-            event.kind = Kind::Run;
-            self.emit(actor, now, event);
-            open.start = position;
-        }
-        open.current = Some(run);
-        actor.open = Some(open);
-        run.seconds
-    }
-
-    /// Emits a run that has a position of its own.
-    fn emit_positional(
-        &mut self,
-        actor: &Actor,
-        open: &Open,
-        now: i64,
-        (position, bytes, write): (u64, u64, bool),
-        flags: Flags,
-    ) {
-        if bytes > 0 {
-            let (read, written) = if write { (0, bytes) } else { (bytes, 0) };
-            let (kind, flags) = (Kind::Run, open.flags | flags);
-            let base = self.event_of(open.file);
-            self.emit(actor, now, Event { kind, flags, open: open.id, position, read, written, ..base });
-        }
     }
 
     fn unlink(&mut self, actor: &Actor, file: File, now: i64) {
@@ -612,23 +393,4 @@ impl Machine {
         let command = self.out.names.symbol(&actor.program);
         self.out.events.push(Event { time, user: actor.account, process: actor.process, command, ..event });
     }
-}
-
-/// Returns the fixed run for run `number` of `count`, if it is one. The fixed runs divide the
-/// numbers by their shares, so if there is one of each they keep the order of the model.
-#[allow(clippy::cast_precision_loss)] // Small numbers.
-fn fixed_run<'a>(
-    pieces: &'a [FixedRun],
-    number: u64,
-    count: u64,
-    random: &mut impl Rng,
-) -> Option<&'a FixedRun> {
-    if pieces.is_empty() {
-        return None;
-    }
-    let mut left = (number as f64 + random.random::<f64>()) / count as f64;
-    pieces.iter().find(|piece| {
-        left -= piece.share;
-        left < 0.0
-    })
 }

@@ -190,29 +190,41 @@ impl LruList {
     /// Returns the next file to use and moves it to the front. If its rank follows a law, it avoids
     /// the `taken` most recently used files as long as there are others.
     pub fn next(&mut self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
-        if self.files.is_empty() {
-            return None;
-        }
-        let used = self.len() - self.unused;
-        let place = recency.measured(used, self.len(), random).unwrap_or_else(|| {
-            let taken = if taken < self.len() { taken } else { 0 };
-            taken + rank(self.len() - taken, recency.offset, recency.exponent, random)
-        });
-        if place >= used {
+        let place = self.place(taken, recency, random)?;
+        if place >= self.len() - self.unused {
             self.unused -= 1;
         }
         self.files[..=place].rotate_right(1);
         Some(self.files[0])
     }
 
-    /// Moves a used file to the front; returns false if it is not in the list.
-    pub fn touch(&mut self, file: File) -> bool {
-        let place = self.files.iter().position(|&known| known == file);
-        if let Some(place) = place {
+    /// Returns a file that is chosen as in [`LruList::next`]; the order stays.
+    pub fn peek(&self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<File> {
+        self.place(taken, recency, random).and_then(|place| self.nth(place))
+    }
+
+    fn place(&self, taken: usize, recency: &Recency, random: &mut impl Rng) -> Option<usize> {
+        if self.files.is_empty() {
+            return None;
+        }
+        let used = self.len() - self.unused;
+        Some(recency.measured(used, self.len(), random).unwrap_or_else(|| {
+            let taken = if taken < self.len() { taken } else { 0 };
+            taken + rank(self.len() - taken, recency.offset, recency.exponent, random)
+        }))
+    }
+
+    /// Returns true if a file is in the list.
+    pub fn contains(&self, file: File) -> bool {
+        self.files.contains(&file)
+    }
+
+    /// Moves a used file to the front.
+    pub fn touch(&mut self, file: File) {
+        if let Some(place) = self.files.iter().position(|&known| known == file) {
             self.unused = self.unused.min(self.len() - 1 - place);
             self.files[..=place].rotate_right(1);
         }
-        place.is_some()
     }
 
     /// Returns the file of a rank, counted from the most recently used; the order stays.

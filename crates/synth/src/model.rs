@@ -6,7 +6,7 @@
 
 use super::distribution::Distribution;
 use serde::{Deserialize, Serialize};
-use spindle_trace::{Error, Result};
+use spindle_trace::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
 /// A whole model.
@@ -255,8 +255,57 @@ pub enum Operation {
     Mkdir,
     /// Removes a directory.
     Rmdir,
+    /// Asks for the attributes of a file.
+    Stat,
+    /// Asks for the permission to use a file.
+    Access,
+    /// Reads the target of a symbolic link.
+    Readlink,
+    /// Reads the entries of a directory.
+    List,
+    /// Makes a directory the working directory.
+    Chdir,
+    /// Changes the permissions of a file.
+    Chmod,
+    /// Changes the owner of a file.
+    Chown,
+    /// Sets the times of a file.
+    Utime,
     /// Only waits.
     Pause,
+}
+
+impl Operation {
+    /// The operations that are one call on a name, which opens nothing and leaves the order in
+    /// which files are used as it is. (Links are not modelled.)
+    const CONTROL_CALLS: [(Self, Kind); 8] = [
+        (Self::Stat, Kind::Stat),
+        (Self::Access, Kind::Access),
+        (Self::Readlink, Kind::Readlink),
+        (Self::List, Kind::List),
+        (Self::Chdir, Kind::Chdir),
+        (Self::Chmod, Kind::Chmod),
+        (Self::Chown, Kind::Chown),
+        (Self::Utime, Kind::Utime),
+    ];
+
+    /// Returns the kind of event of a control call; none for other operations.
+    #[must_use]
+    pub fn control_call(self) -> Option<Kind> {
+        Self::CONTROL_CALLS.iter().find(|(act, _)| *act == self).map(|(_, kind)| *kind)
+    }
+
+    /// Returns the operation that is a control call of this kind.
+    #[must_use]
+    pub fn of_control_call(kind: Kind) -> Option<Self> {
+        Self::CONTROL_CALLS.iter().find(|(_, call)| *call == kind).map(|(act, _)| *act)
+    }
+
+    /// Returns true if calls of this kind that fail are recorded.
+    #[must_use]
+    pub const fn may_fail(self) -> bool {
+        matches!(self, Self::Stat | Self::Access | Self::Readlink)
+    }
 }
 
 /// Access method.
@@ -307,6 +356,10 @@ pub struct Step {
     /// chosen by `recency`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub again: f64,
+    /// Share of the calls that fail because there is no such file; of `stat`, `access` and
+    /// `readlink`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failing: f64,
     /// Repeats the step for every file of the class.
     #[serde(default, skip_serializing_if = "is_default")]
     pub all: bool,
@@ -442,8 +495,11 @@ impl Model {
         if step.pieces.iter().any(|piece| !(0.0..=1.0).contains(&piece.share)) || shares > 1.001 {
             return Err("the shares of pieces must be from 0 to 1, with a sum of at most 1".into());
         }
-        if !(0.0..=1.0).contains(&step.again) {
-            return Err("again must be from 0 to 1".into());
+        if !(0.0..=1.0).contains(&step.again) || !(0.0..=1.0).contains(&step.failing) {
+            return Err("again and failing must be from 0 to 1".into());
+        }
+        if step.failing > 0.0 && !step.act.may_fail() {
+            return Err("failing is only for stat, access and readlink".into());
         }
         let enough = step.bytes.is_some() || !step.pieces.is_empty();
         if matches!(step.act, Operation::Lookup | Operation::Append | Operation::Update) && !enough {

@@ -1,14 +1,15 @@
 //! The second pass: groups the operations of each process into bursts and measures how files are
 //! reused.
 
-use super::super::model::{AccessMethod, Operation};
+use super::super::model::Operation;
+use super::operations::{Burst, BurstOperation, OpenFile, Reuse, kind};
 use super::population::{Classes, Observation};
-use super::scripts::{Run, Runs, Script, Scripts, StepKind, StepStats};
+use super::scripts::{Runs, Script, Scripts, StepKind, StepStats};
 use super::sketch::Sketch;
 use super::users::UserActivity;
 use foldhash::fast::RandomState;
 use spindle_cachesim::curve::Stack;
-use spindle_trace::follow::{Access, Follow, Mode, Pattern, Step};
+use spindle_trace::follow::{Access, Follow, Step};
 use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,20 +21,6 @@ const MAX_OPERATIONS: usize = 64;
 const SWEEP_INTERVAL: u64 = 1 << 14;
 /// Maximum number of records of a file whose order of use is kept.
 const MAX_RECORDS: usize = 1 << 12;
-
-/// Reuse of an item (a file or a record), with the number of other items used since its last use.
-#[derive(Clone, Copy, Debug)]
-enum Reuse {
-    Distance(u32),
-    First,
-}
-
-impl Reuse {
-    /// Converts a depth in a [`Stack`], where the most recently used item has depth 1.
-    fn of(depth: Option<u32>) -> Self {
-        depth.map_or(Self::First, |depth| Self::Distance(depth - 1))
-    }
-}
 
 /// Statistics of reuse.
 #[derive(Clone, Debug, Default)]
@@ -88,53 +75,6 @@ struct KnownFile {
     serial: u64,
     /// Numbers of records, most recently used first.
     records: Vec<u64>,
-}
-
-/// An open file, and the operation of a burst that opened it.
-struct OpenFile {
-    burst: u64,
-    operation: usize,
-    start: Option<u64>,
-    moved: Runs,
-    /// Access method; `None` before the first access.
-    way: Option<AccessMethod>,
-    /// Set if accesses used different methods.
-    mixed: bool,
-    size: u64,
-    made: bool,
-}
-
-/// One operation of a burst.
-struct BurstOperation {
-    /// Kind of the step; `None` while the file is open.
-    kind: Option<StepKind>,
-    serial: u64,
-    class: Option<u32>,
-    reuse: Option<Reuse>,
-    begin: i64,
-    end: i64,
-    moved: Runs,
-    runs: u64,
-    syncs: u64,
-    /// Size of the file afterwards, in bytes.
-    size: u64,
-}
-
-/// Operations of a process without a long pause between them.
-struct Burst {
-    program: u32,
-    account: u32,
-    begin: i64,
-    last: i64,
-    operations: Vec<BurstOperation>,
-    /// Number of its operations whose files are still open.
-    open: usize,
-    /// Set when no more operations are added.
-    over: bool,
-    /// Serial numbers of files that it created and that still exist (`made`), and of those that it
-    /// also removed (`own`).
-    made: Vec<u64>,
-    own: Vec<u64>,
 }
 
 /// Programs by number, with the sizes of their files.
@@ -238,8 +178,26 @@ impl<'a> Pass<'a> {
                 batch,
                 BurstOperation::at(event, Some(StepKind::of(Operation::Rmdir, 0))),
             )),
-            _ => {}
+            kind => {
+                if let Some(act) = Operation::of_control_call(kind) {
+                    self.control_call(act, event, batch);
+                }
+            }
         }
+    }
+
+    /// Adds a control call. It neither makes a file known nor counts as a use of it: the classes
+    /// are those of files that are opened.
+    fn control_call(&mut self, act: Operation, event: &Event, batch: &Batch) {
+        let known = self.files.get(&event.file);
+        let class =
+            known.map_or_else(|| self.classes.near(Observation::new(event, batch)), |file| file.class);
+        let mut operation = BurstOperation::at(event, Some(StepKind::of(act, class)));
+        // Serial numbers are small: those of unknown files count from the other end.
+        operation.serial = known.map_or(!event.file.inode, |file| file.serial);
+        operation.class = Some(class);
+        operation.failed = event.flags.has(Flags::FAILED);
+        self.push(event, batch, operation);
     }
 
     /// Registers the file of an event if it is not known yet.
@@ -466,7 +424,7 @@ impl<'a> Pass<'a> {
         let mut times: BTreeMap<StepKind, u64> = BTreeMap::new();
         #[allow(clippy::cast_precision_loss)] // Small numbers.
         let all = burst.operations.len() as f64;
-        let mut seen = HashSet::new();
+        let (mut seen, mut looked) = (HashSet::new(), HashSet::new());
         // The burst's own files with their classes, most recently used first.
         let mut used: Vec<(usize, u64)> = Vec::new();
         let begins: Vec<i64> = burst.operations.iter().skip(1).map(|operation| operation.begin).collect();
@@ -475,7 +433,16 @@ impl<'a> Pass<'a> {
         {
             let Some(mut kind) = operation.kind else { continue };
             let own = burst.own.contains(&operation.serial);
-            let again = !seen.insert(operation.serial)
+            // What was only looked at before counts as used before by other looks alone.
+            let is_look = kind.act.control_call().is_some();
+            let before = seen.contains(&operation.serial) || is_look && looked.contains(&operation.serial);
+            if is_look && !operation.failed {
+                looked.insert(operation.serial);
+            } else if !is_look {
+                seen.insert(operation.serial);
+            }
+            let again = before
+                && !operation.failed
                 && !own
                 && !matches!(kind.act, Operation::Create | Operation::Remove);
             if let Some(class) = operation.class {
@@ -497,6 +464,9 @@ impl<'a> Pass<'a> {
                 if own {
                     let class = class as usize + self.classes.infos.len();
                     kind.on = u32::try_from(class).expect("classes are few");
+                }
+                if own && kind.act.control_call().is_none() {
+                    let class = kind.on as usize;
                     let usage = &mut self.usage[class];
                     usage.sizes.add(operation.size);
                     let same: Vec<_> = used.iter().filter(|used| used.0 == class).collect();
@@ -516,6 +486,7 @@ impl<'a> Pass<'a> {
             });
             *times.entry(kind).or_default() += 1;
             stats.again += u64::from(again && operation.class.is_some());
+            stats.failed += u64::from(operation.failed);
             stats.runs.add(runs);
             if operation.runs == 0 && kind.act != Operation::Truncate {
                 stats.moved.first(0, writes);
@@ -551,73 +522,4 @@ impl<'a> Pass<'a> {
             self.end_burst(number);
         }
     }
-}
-
-impl BurstOperation {
-    fn at(event: &Event, kind: Option<StepKind>) -> Self {
-        Self {
-            kind,
-            serial: 0,
-            class: None,
-            reuse: None,
-            begin: event.time,
-            end: event.time,
-            moved: Runs::default(),
-            runs: 0,
-            syncs: 0,
-            size: 0,
-        }
-    }
-}
-
-impl OpenFile {
-    fn run(&mut self, event: &Event) {
-        if event.bytes() == 0 {
-            return;
-        }
-        let way = match event.flags {
-            flags if flags.has(Flags::MAPPED) => AccessMethod::Mapped,
-            flags if flags.has(Flags::POSITIONAL) => AccessMethod::Positional,
-            _ => AccessMethod::Calls,
-        };
-        self.mixed |= self.way.is_some_and(|known| known != way);
-        self.way = Some(way);
-        let writes = event.written > 0;
-        let grows = writes && event.position >= self.size;
-        let run = Run { at: event.position, bytes: event.bytes(), writes, grows, way };
-        if self.start.is_none() && self.made {
-            self.moved.first(event.bytes(), writes);
-        } else {
-            self.moved.add(run, 1, true);
-        }
-        self.start.get_or_insert(event.position);
-        if writes {
-            self.size = self.size.max(event.end());
-        }
-    }
-}
-
-/// Returns the kind of step of an open file of a class, given its size at the close.
-fn kind(access: &Access<OpenFile>, class: u32, size: u64) -> StepKind {
-    let both = access.mode() == Mode::Both;
-    let pattern = access.pattern(size);
-    let start = access.tag.start.unwrap_or(0);
-    let in_order = pattern != Pattern::Random;
-    let (mut act, mut whole) = (Operation::Read, false);
-    if access.created {
-        act = Operation::Create;
-    } else if access.flags.has(Flags::TRUNCATED) {
-        act = Operation::Rewrite;
-    } else if access.flags.has(Flags::DIRECTORY) {
-        whole = true;
-    } else if access.written > 0 {
-        let appends = access.read == 0 && in_order && start >= access.size;
-        act = if appends { Operation::Append } else { Operation::Update };
-    } else if access.runs > 0 && !(in_order && start == 0) {
-        act = Operation::Lookup;
-    } else {
-        whole = pattern == Pattern::Whole;
-    }
-    let way = access.tag.way.filter(|_| !access.tag.mixed).unwrap_or_default();
-    StepKind { act, on: class, both, whole, way }
 }

@@ -9,6 +9,7 @@
 //! same trace gives the same model; merging keeps the means.
 
 mod bursts;
+mod operations;
 mod population;
 mod scripts;
 mod sketch;
@@ -252,7 +253,7 @@ fn step(kind: StepKind, stats: &StepStats, bursts: f64, names: &Names) -> Step {
     if !apart && written.count() > 0 {
         bytes.merge(&read);
     }
-    let opens = !matches!(
+    let is_call = matches!(
         kind.act,
         Operation::Exec
             | Operation::Remove
@@ -261,6 +262,7 @@ fn step(kind: StepKind, stats: &StepStats, bursts: f64, names: &Names) -> Step {
             | Operation::Mkdir
             | Operation::Rmdir
     );
+    let opens = !is_call && kind.act.control_call().is_none();
     let piece = |(run, times): &(Run, u64)| {
         let Run { at, bytes, writes, way, .. } = *run;
         FixedRun { at, bytes, writes, way, share: short(*times as f64 / all as f64) }
@@ -276,6 +278,7 @@ fn step(kind: StepKind, stats: &StepStats, bursts: f64, names: &Names) -> Step {
         times: several(&stats.times),
         chance: (chance < 1.0).then(|| short(chance)),
         again: share(stats.again, stats.runs.count()),
+        failing: share(stats.failed, stats.runs.count()),
         all: false,
         both: kind.both,
         bytes: bytes.reduce(STEP_VALUES, 1.0).filter(|_| !kind.whole),

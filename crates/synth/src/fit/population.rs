@@ -240,6 +240,17 @@ impl Census {
         });
         heavy.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
         heavy.truncate(MAX_HEAVY);
+        // The most used class of each directory.
+        let mut order: Vec<u32> = (0..).take(self.groups.len()).collect();
+        order.sort_by(|&a, &b| {
+            let weight = |n: u32| self.groups[n as usize].1.weight;
+            weight(a).total_cmp(&weight(b))
+        });
+        let place = |n: u32| {
+            let group = &self.groups[n as usize].0;
+            ((group.directory.clone(), group.is_directory), n)
+        };
+        let directories = order.into_iter().map(place).collect();
         let mut infos: Vec<ClassInfo> = self
             .groups
             .iter()
@@ -250,7 +261,7 @@ impl Census {
             files.insert(file, u32::try_from(infos.len()).expect("classes are few"));
             infos.push(infos[group as usize].clone());
         }
-        Classes { infos, groups: self.numbers, files }
+        Classes { infos, groups: self.numbers, files, directories }
     }
 }
 
@@ -277,9 +288,34 @@ pub struct Classes {
     pub infos: Vec<ClassInfo>,
     groups: HashMap<FileGroup, u32, RandomState>,
     files: HashMap<FileId, u32, RandomState>,
+    /// The most used class of a directory, of files and of directories.
+    directories: HashMap<(String, bool), u32, RandomState>,
 }
 
 impl Classes {
+    /// Returns the most used class in the directory of a path, or above it: of a name that is
+    /// looked at only, of which nothing else need be known.
+    pub fn near(&self, observation: Observation<'_>) -> u32 {
+        let FileGroup { mut directory, is_directory, .. } = FileGroup::of(observation);
+        let mut other = None;
+        loop {
+            for kind in [is_directory, !is_directory] {
+                let key = (directory, kind);
+                match self.directories.get(&key) {
+                    Some(&class) if kind == is_directory => return class,
+                    Some(&class) => drop(other.get_or_insert(class)),
+                    None => {}
+                }
+                directory = key.0;
+            }
+            match directory.rsplit_once('/') {
+                Some((parent, _)) => directory.truncate(parent.len()),
+                None if directory.is_empty() => return other.unwrap_or(0),
+                None => directory.clear(),
+            }
+        }
+    }
+
     /// Returns the class of a file that is seen for the first time.
     pub fn of(&self, file: FileId, observation: Observation<'_>) -> u32 {
         let heavy = self.files.get(&file).filter(|_| !observation.made && !observation.is_directory);

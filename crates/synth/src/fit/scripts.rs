@@ -135,6 +135,8 @@ pub struct StepStats {
     pub times: Sketch,
     /// Number of times it was done to a file that the burst had used before.
     pub again: u64,
+    /// Number of times it failed.
+    pub failed: u64,
     /// Bytes transferred.
     pub moved: Runs,
     /// Number of runs of each step.
@@ -154,6 +156,7 @@ impl StepStats {
         self.bursts += other.bursts;
         self.times.merge(&other.times);
         self.again += other.again;
+        self.failed += other.failed;
         self.moved.merge(&other.moved);
         self.runs.merge(&other.runs);
         self.syncs.merge(&other.syncs);

@@ -171,3 +171,55 @@ fn details_of_steps_are_kept() {
         assert!(count(kind) > 100, "{kind:?}: {}", count(kind));
     }
 }
+
+/// Promise: calls that only look at files or change their attributes are as frequent in the
+/// synthetic trace as in the original, fail as often, and concern the same kinds of files; the order
+/// in which files are opened does not depend on them.
+#[test]
+#[allow(clippy::cast_precision_loss)] // Rates.
+fn control_calls_are_kept() {
+    let mut names = Names::default();
+    let [path, other, program] = ["/src/a.c", "/elsewhere/b", "cc"].map(|word| names.symbol(word));
+    let mut events = Vec::new();
+    for round in 1..400 {
+        let file = FileId { device: 1, inode: 2 + round % 20 };
+        let base = Event {
+            time: i64::try_from(round).unwrap() * 1_000_000_000,
+            process: u32::try_from(round).unwrap(),
+            command: program,
+            path,
+            file,
+            ..Event::default()
+        };
+        let call = |kind| Event { kind, ..base };
+        events.extend([Event { size: 9000, ..call(Kind::Stat) }, call(Kind::Access)]);
+        events.push(Event { flags: Flags::FAILED, file: FileId::default(), path: other, ..call(Kind::Stat) });
+        let opened = Event { open: round, flags: Flags::READ, size: 9000, ..base };
+        events.extend([opened, Event { kind: Kind::Close, read: 9000, ..opened }]);
+        if round % 4 == 0 {
+            events.extend([call(Kind::Chmod), call(Kind::Utime)]);
+        }
+    }
+    let batch = || Batch { events: events.clone(), names: names.clone() };
+    let open = || -> Result<Box<dyn Source>> { Ok(Box::new(MemorySource(Some(batch())))) };
+    let model = fitted(&open).unwrap();
+    let without = {
+        let events: Vec<_> = events.iter().filter(|event| !event.kind.is_control_call()).copied().collect();
+        let batch = || Batch { events: events.clone(), names: names.clone() };
+        fitted(&|| Ok(Box::new(MemorySource(Some(batch()))))).unwrap()
+    };
+    assert_eq!(model.class, without.class);
+    let target = analyze(&mut *open().unwrap(), |_| {}).unwrap();
+    let text = model.text().unwrap();
+    let model = Model::parse(&text, "test").unwrap();
+    let made = made(model, Length::Events(40_000), 1);
+    obeys(&made);
+    let opens = made.iter().filter(|event| event.kind == Kind::Open).count() as f64;
+    for kind in [Kind::Stat, Kind::Access, Kind::Chmod, Kind::Utime, Kind::Readlink] {
+        let ours = made.iter().filter(|event| event.kind == kind).count() as f64 / opens;
+        let theirs = target.totals.count(kind) as f64 / target.totals.count(Kind::Open) as f64;
+        assert!((ours - theirs).abs() <= 0.1 * theirs, "{kind:?}: {ours} of {theirs} an open: {text}");
+    }
+    let failed = made.iter().filter(|event| event.flags.has(Flags::FAILED)).count() as f64;
+    assert!((failed / opens - 1.0).abs() < 0.1, "{failed} failed of {opens}: {text}");
+}
