@@ -41,7 +41,8 @@ pub fn print_log_notes(spec: &impl std::fmt::Display, image: &Image) {
     }
 }
 
-fn log_note(note: &LogNote) -> String {
+/// Returns what happened to a log, as a sentence.
+pub fn log_note(note: &LogNote) -> String {
     match *note {
         LogNote::Recovered { blocks } => format!("recovered {blocks} blocks from the log"),
         LogNote::Shown { blocks } => format!(

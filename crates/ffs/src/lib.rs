@@ -38,5 +38,5 @@ pub use format::superblock::{CheckHashes, Superblock};
 pub use format::units::{Frag, Lbn};
 pub use tree::log_file::{LOG_NAME, log_bytes};
 pub use tree::mount::{Ffs, LogAtOpen, OpenOptions};
-pub use tree::remove_log::remove_log;
+pub use tree::remove_log::{recover, remove_log};
 pub use volume::runs::Allocation;

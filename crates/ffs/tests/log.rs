@@ -8,7 +8,8 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, Severity, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::CsumTotal;
-use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock, remove_log};
+use spindle_ffs::tunefs::{self, Tuning, tune};
+use spindle_ffs::{Dialect, Ffs, FoundLog, LogUse, OpenOptions, Superblock, recover, remove_log};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
 use std::sync::Arc;
@@ -486,5 +487,41 @@ fn ufs1_keeps_both_places_alike() {
         let same_time = superblock.fs.fs_time == i64::from(superblock.fs.fs_old_time);
         assert_eq!(same_time, dialect != Dialect::OpenBsd, "{dialect}");
         assert_eq!(disk.damage(), Vec::<String>::new(), "{dialect}");
+    }
+}
+
+/// Promise: tuning a file system that was not unmounted is refused while its log holds changes;
+/// once they are carried out it is tuned, and the log is still the file system's own, wherever the
+/// power fails meanwhile.
+#[test]
+fn tuning_keeps_the_log() {
+    let tuning = Tuning { minfree: Some(3), ..Tuning::default() };
+    let at_once = tunefs::Options::default();
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        let ino = file(&fs, "kept", &[7; 5000]);
+        fs.fsync(ino, false).unwrap();
+        let crashed = disk.crash();
+        assert!(matches!(crashed.found(), FoundLog::Recovery(_)), "{name}");
+        let before = crashed.device.to_bytes();
+        let refused = tune(&*crashed.device, &tuning, at_once).unwrap_err().to_string();
+        assert!(refused.contains("log still holds changes"), "{name}: {refused}");
+        assert!(crashed.device.to_bytes() == before, "{name}");
+        let device: Arc<dyn Device> = crashed.device.clone();
+        let clock: Arc<dyn Clock> = crashed.clock.clone();
+        recover(&device, &clock, false).unwrap();
+        tune(&*crashed.device, &tuning, at_once).unwrap();
+        assert!(matches!(crashed.found(), FoundLog::Ready(_)), "{name}");
+        assert_eq!(crashed.damage(), Vec::<String>::new(), "{name}");
+        let fs = crashed.open(LogUse::IfThere);
+        assert_eq!((content(&fs, "kept").unwrap(), fs.minfree()), (vec![7; 5000], 3), "{name}");
+        let ino = file(&fs, "later", &[8; 3000]);
+        fs.fsync(ino, false).unwrap();
+        let again = crashed.crash();
+        let fs = again.open(LogUse::IfThere);
+        assert_eq!(content(&fs, "later").unwrap(), [8; 3000], "{name}");
+        fs.unmount().unwrap();
+        assert_eq!(again.damage(), Vec::<String>::new(), "{name}");
     }
 }

@@ -1,11 +1,13 @@
 //! `spindle tunefs`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::WriteArgs;
+use crate::image::{WriteArgs, log_note};
+use crate::logger;
 use crate::mkfs::{LogSize, parse_optimization};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::LogNote;
 use spindle::control::{Name, Request, request};
 use spindle::detect::{Found, detect};
 use spindle::image::open_device_unlocked;
@@ -14,7 +16,7 @@ use spindle::partition;
 use spindle_device::{Device, Spec};
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuned, Tuning, Value, settings, tune};
-use spindle_ffs::{LogPlace, Superblock};
+use spindle_ffs::{FoundLog, LogPlace, Superblock, recover};
 use spindle_report::number;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -178,6 +180,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Outcome { changes: Vec::new(), notes: Vec::new(), replicas: 0, superblock }
     } else {
         let options = Options { force: args.write.force, replicas: args.all };
+        if let FoundLog::Recovery(replay) = FoundLog::look(&*device, &superblock).context(image)? {
+            let blocks = replay.blocks();
+            recover(&device, &clock(None), args.write.force).context(image)?;
+            logger::note(format_args!("{image}: {}", log_note(&LogNote::Recovered { blocks })));
+        }
         let report = tune(&*device, &tuning, options).context(image)?;
         Outcome {
             changes: report.changes,

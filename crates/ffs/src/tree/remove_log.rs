@@ -22,13 +22,8 @@ use std::sync::Arc;
 /// # Errors
 /// [`Error::ReadOnly`] when something speaks against writing; as [`Ffs::open`]; device errors.
 pub fn remove_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, force: bool) -> Result<Option<LogPlace>> {
-    let open = |log| {
-        let ffs =
-            Ffs::open(device.clone(), clock.clone(), &OpenOptions { force, log, ..OpenOptions::default() })?;
-        if ffs.read_only() { Err(Error::ReadOnly) } else { Ok(ffs) }
-    };
-    open(LogUse::IfThere)?.unmount()?;
-    let mut ffs = open(LogUse::Never)?;
+    recover(device, clock, force)?;
+    let mut ffs = open(device, clock, force, LogUse::Never)?;
     let Some(place) = ffs.superblock().log_place() else { return Ok(None) };
     {
         let mut superblock = ffs.volume.superblock.lock();
@@ -40,6 +35,21 @@ pub fn remove_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, force: bool)
     let removed = ffs.log_ino.take().map_or(Ok(()), |ino| ffs.remove_log_file(ino));
     ffs.unmount()?;
     removed.map(|()| Some(place))
+}
+
+/// Replays the log of a file system that was not unmounted, if it has one, and leaves it clean. The
+/// caller locks the device, and has not mounted what is on it.
+///
+/// # Errors
+/// As [`remove_log`].
+pub fn recover(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, force: bool) -> Result<()> {
+    open(device, clock, force, LogUse::IfThere)?.unmount()
+}
+
+fn open(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, force: bool, log: LogUse) -> Result<Ffs> {
+    let options = OpenOptions { force, log, ..OpenOptions::default() };
+    let ffs = Ffs::open(device.clone(), clock.clone(), &options)?;
+    if ffs.read_only() { Err(Error::ReadOnly) } else { Ok(ffs) }
 }
 
 impl Ffs {

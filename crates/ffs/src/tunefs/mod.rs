@@ -4,7 +4,8 @@
 //! what its values may be, and changes a superblock in memory, or names the first one that will not
 //! do and changes nothing. [`tune`] does the same to a device: it writes only if nothing speaks
 //! against writing, only the bytes of the fields changed and of the check-hash, and first the
-//! standard superblock, then, where asked, its replicas.
+//! standard superblock, then, where asked, its replicas. If there is a log, it says before what the
+//! superblock will be; one that has to be replayed must be replayed first ([`crate::recover`]).
 //!
 //! The caller locks the device, and has not mounted what is on it: a mounted file system writes its
 //! own superblock over this. [`Tuning::apply_mounted`] is for one that is mounted: it allows
@@ -20,6 +21,8 @@ use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
 use crate::format::superblock::Superblock;
+use crate::log::locate::FoundLog;
+use crate::log::wapbl::Stamp;
 use crate::newfs::Optimization;
 use parameter::{lacks, value};
 use serde::{Deserialize, Serialize};
@@ -216,11 +219,17 @@ pub struct Report {
 /// then. Device errors.
 pub fn tune(device: &dyn Device, tuning: &Tuning, options: Options) -> Result<Report> {
     let mut superblock = Superblock::open(device)?;
-    let objections = superblock.objections(device)?;
+    let log = FoundLog::look(device, &superblock)?;
+    let objections = superblock.objections_with(&log);
     let overridden = options.force && objections.iter().all(|o| o.overridable);
     if !(objections.is_empty() || overridden) {
         return Err(refusal(&objections));
     }
+    if matches!(log, FoundLog::Recovery(_)) {
+        let what = "it was not unmounted, and its log still holds changes";
+        return Err(Error::unsupported(what, "mount it once, which carries them out"));
+    }
+    let before = superblock.identity();
     let changes = tuning.apply(&mut superblock)?;
     let notes = notes(&superblock, tuning);
     let mut replicas = 0;
@@ -228,6 +237,10 @@ pub fn tune(device: &dyn Device, tuning: &Tuning, options: Options) -> Result<Re
         check_room(&superblock, device)?;
     }
     if options.replicas || changes.iter().any(|change| change.old != change.new) {
+        if let FoundLog::Ready(replay) = &log {
+            superblock.seal();
+            replay.restamp(device, &Stamp { before, after: superblock.identity() })?;
+        }
         superblock.write(device)?;
         device.flush()?;
     }

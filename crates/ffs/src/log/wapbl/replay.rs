@@ -67,6 +67,21 @@ impl Replay {
         self.header.stamp(self.ring.at)
     }
 
+    /// Notes durably that the superblock is going to be written, in the log of a file system that is
+    /// clean and not mounted: its records are in their places, and are given up.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn restamp(&self, device: &dyn Device, stamp: &Stamp) -> Result<()> {
+        let generation = self.header.wc_generation.wrapping_add(1);
+        let mut header = WcHeader { wc_generation: generation, wc_head: 0, wc_tail: 0, ..self.header };
+        header.set_stamp(self.ring.at, stamp);
+        let mut block = vec![0; index(self.ring.block)];
+        header.encode(&mut block, self.endian);
+        device.write_at(self.ring.at + u64::from(generation % 2) * self.ring.block, &block)?;
+        Ok(device.flush()?)
+    }
+
     fn follow(&mut self, device: &dyn Device) -> Result<()> {
         let (head, tail) = (self.header.wc_head, self.header.wc_tail);
         let ring = self.ring;
