@@ -22,6 +22,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Returns the help below the options of the command.
+fn more_help() -> String {
+    format!(
+        "OPTIONS OF -o
+{}
+EXIT CODES
+    0   mounted
+    32  could not be mounted
+
+EXAMPLES
+    spindle mount disk.img@s1a /mnt
+    spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
+    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab",
+        MountOptions::help()
+    )
+}
+
 /// Mount a file system
 ///
 /// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is
@@ -108,6 +125,31 @@ use std::sync::Arc;
     sync, async                 sync: each change of names is on the device before it is reported
                                 as done, one block after the other, as in 1984 and without a log
                                 (dirsync means the same); async is the default
+/// Returns true if the table of mounts has this partition on this directory under the name of the
+/// device that the kernel has for it: then `mount -a` does not see that it is mounted, and what it
+/// asks for is done.
+///
+/// # Errors
+/// If it is to be read-only and is not.
+fn is_mounted_there(args: &Args, spec: &Spec) -> Result<bool> {
+    let Ok(device) = partition::choose(spec.clone()).and_then(|spec| Ok(spec.place()?.path)) else {
+        return Ok(false);
+    };
+    let dir = args.dir.canonicalize().context(args.dir.display())?;
+    let on_top = spindle_fuse::fuse_mounts().map_err(|e| Failure::new(e.to_string()))?;
+    let there = on_top.into_iter().rfind(|mount| mount.dir == dir);
+    let Some(there) = there.filter(|there| device != spec.path && there.source == device) else {
+        return Ok(false);
+    };
+    if check(args)?.read_only && !there.read_only {
+        return Err(Failure::new(format!(
+            "{spec}: is mounted on {0} already, and not read-only; mount -o remount,ro {0} changes that",
+            dir.display()
+        )));
+    }
+    Ok(true)
+}
+
     trace=FILE                  record all use of the files into the trace FILE
                                 (docs/SPEC-trace.md) until the unmount; it does not see what the
                                 kernel answers from its cache (\"spindle trace record\" does)
@@ -206,65 +248,6 @@ fn find(image: &str) -> Result<Spec> {
     spec.path = spec.path.canonicalize().context(spec.path.display())?;
     Ok(spec)
 }
-
-/// The mount options, for suggestions.
-const OPTIONS: &[&str] = &[
-    "ro",
-    "rw",
-    "allow_other",
-    "allow_root",
-    "default_permissions",
-    "noatime",
-    "relatime",
-    "strictatime",
-    "uid",
-    "gid",
-    "umask",
-    "fmask",
-    "dmask",
-    "offset",
-    "sb",
-    "dialect",
-    "fsname",
-    "subtype",
-    "auto_unmount",
-    "suid",
-    "nosuid",
-    "dev",
-    "nodev",
-    "exec",
-    "noexec",
-    "grpid",
-    "nogrpid",
-    "force",
-    "threads",
-    "commit",
-    "writeback",
-    "writethrough",
-    "user_xattr",
-    "nouser_xattr",
-    "sync",
-    "dirsync",
-    "async",
-    "log",
-    "nolog",
-    "logsize",
-    "cluster",
-    "nocluster",
-    "readahead",
-    "noreadahead",
-    "runs",
-    "noruns",
-    "writelimit",
-    "nowritelimit",
-    "trace",
-    "notrace",
-    "filecache",
-    "nofilecache",
-    "freebehind",
-    "nofreebehind",
-    "smallfiles",
-];
 
 /// Checks the options without mounting anything.
 pub fn check(args: &Args) -> Result<MountOptions> {
@@ -395,7 +378,6 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));
         options.read_only = true;
     }
-    options.block_device = is_block_device(&spec.path).then(|| spec.path.clone());
     let recorder = options
         .trace
         .as_deref()
