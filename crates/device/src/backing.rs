@@ -13,13 +13,15 @@ use std::sync::OnceLock;
 /// An open file with its properties and its latch.
 pub(crate) struct Backing {
     pub file: File,
+    /// The file below a loop device, with locks.
+    below: Option<File>,
     pub info: Info,
     latch: OnceLock<String>,
 }
 
 impl Backing {
-    pub fn new(file: File, info: Info) -> Self {
-        Self { file, info, latch: OnceLock::new() }
+    pub fn new(file: File, below: Option<File>, info: Info) -> Self {
+        Self { file, below, info, latch: OnceLock::new() }
     }
 
     /// Checks a request with [`Info::check`], and the latch for a write.
@@ -123,8 +125,10 @@ impl Backing {
 /// that another thread is starting has a copy of the descriptor, until it executes its program.
 impl Drop for Backing {
     fn drop(&mut self) {
-        if let Err(e) = crate::lock::unlock(&self.file) {
-            log::debug!("{}: unlocking: {e}", self.info.name);
+        for file in [&self.file].into_iter().chain(&self.below) {
+            if let Err(e) = crate::lock::unlock(file) {
+                log::debug!("{}: unlocking: {e}", self.info.name);
+            }
         }
     }
 }

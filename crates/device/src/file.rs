@@ -11,6 +11,7 @@
 
 use crate::backing::Backing;
 use crate::lock::{WHOLE, lock, reason_of_claim};
+use crate::looped;
 #[cfg(target_os = "linux")]
 use crate::uring::Ring;
 use crate::workers::Workers;
@@ -186,6 +187,9 @@ impl FileDevice {
             Err(e) if create && e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(Error::io(&name, "opening", e)),
         };
+        if is_block && !options.read_only && looped::is_write_protected(path) {
+            return Err(Error::io(&name, "opening for writing", Errno::ROFS.into()));
+        }
         let direct = match options.caching {
             Caching::Auto => is_block,
             Caching::Buffered => false,
@@ -220,8 +224,15 @@ impl FileDevice {
             drop(file);
             file = open(flags & !system::EXCLUSIVE)?;
         }
+        let mut below = None;
         if options.lock {
             lock(&file, &name, part, options.read_only)?;
+            if is_block {
+                below = looped::lock_below(path, part, options.read_only)?;
+            } else if !options.read_only {
+                let found = file.metadata().map_err(|e| Error::io(&name, "looking at it", e))?;
+                looped::check_unused(&found, &name)?;
+            }
         }
         if let Sizing::Set(size) | Sizing::Empty(size) = sizing
             && !is_block
@@ -251,7 +262,7 @@ impl FileDevice {
         };
         log::debug!("opened {info:?}, direct: {direct}");
         Ok(Self {
-            backing: Arc::new(Backing::new(file, info)),
+            backing: Arc::new(Backing::new(file, below, info)),
             engine: OnceLock::new(),
             engine_option: options.engine,
             direct,

@@ -17,6 +17,7 @@ mod file;
 mod known;
 mod label;
 mod lock;
+mod looped;
 mod memory;
 mod mirror;
 mod spec;

@@ -277,10 +277,26 @@ pub(crate) fn unmount(dir: &Path, device: MountDevice, how: Unmount) -> Result<(
         return result.map_err(|e| Error::mount("unmount", dir, e));
     }
     let mut command = Command::new(FUSERMOUNT);
-    command.args(if how == Unmount::Unused { &["-u", "-q", "--"][..] } else { &["-u", "-q", "-z", "--"] });
-    let status = command.arg(dir).stdin(Stdio::null()).status().map_err(|e| not_run("unmount", dir, e))?;
-    // The helper does not report the reason; usually the mount is in use.
-    if status.success() { Ok(()) } else { Err(Error::mount("unmount", dir, Errno::EBUSY)) }
+    command.args(if how == Unmount::Unused { &["-u", "--"][..] } else { &["-u", "-z", "--"] });
+    command.arg(dir).stdin(Stdio::null()).env("LC_ALL", "C");
+    let ran = command.output().map_err(|e| not_run("unmount", dir, e))?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr);
+    Err(Error::mount("unmount", dir, refusal(&said)))
+}
+
+/// Returns the reason that `fusermount3` gives in words.
+fn refusal(said: &str) -> io::Error {
+    let said = said.trim();
+    if said.is_empty() || said.contains("busy") {
+        return Errno::EBUSY.into();
+    }
+    if said.contains("not found in /etc/mtab") {
+        return io::Error::other("another user has mounted it; only that user and root can unmount it");
+    }
+    io::Error::other(said.lines().collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -299,6 +315,17 @@ mod tests {
         );
         let options = MountOptions { access: Access::OwnerAndRoot, ..Default::default() };
         assert!(!helper_options("image", &options).contains("allow_other"));
+    }
+
+    /// Promise: only a mount that is in use is busy; of others the reason is passed on.
+    #[test]
+    fn reasons_of_fusermount() {
+        let busy = refusal("fusermount3: failed to unmount /mnt: Device or resource busy\n");
+        assert_eq!(busy.raw_os_error(), Some(libc::EBUSY));
+        let other = refusal("fusermount3: entry for /mnt not found in /etc/mtab\n").to_string();
+        assert!(other.contains("another user has mounted it"), "{other}");
+        let failed = refusal("fusermount3: failed to open /etc/mtab: No such file or directory\n");
+        assert!(failed.raw_os_error().is_none() && failed.to_string().contains("/etc/mtab"), "{failed}");
     }
 
     /// Promise: `fusermount3` reads a name with commas as a name, not as options.

@@ -62,6 +62,7 @@ mod serve;
 mod server;
 mod session;
 mod signals;
+mod utab;
 mod waiting;
 
 pub use daemon::{Mode, Ready, launch};

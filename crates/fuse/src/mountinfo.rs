@@ -46,7 +46,7 @@ pub(crate) struct MountEntry {
     id: u32,
     pub(crate) device: MountDevice,
     pub(crate) mount_point: PathBuf,
-    source: PathBuf,
+    pub(crate) source: PathBuf,
     read_only: bool,
     pub(crate) fs_type: String,
     /// The user who mounted it, for a FUSE mount.

@@ -2,6 +2,7 @@
 
 use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
+use crate::utab::Line;
 use crate::waiting::retry_while_busy;
 use crate::{Error, MountOptions, Ready, Remounter, Result, Signals, mountinfo, session};
 use spindle_clock::SystemClock;
@@ -27,7 +28,7 @@ pub fn serve<T>(
     (signals, ready): (Signals, Ready),
     mounted: impl FnOnce(Remounter) -> T,
 ) -> Result<()> {
-    let session = match session::mount(Arc::clone(fs), mount_point, source, options, observer) {
+    let mut session = match session::mount(Arc::clone(fs), mount_point, source, options, observer) {
         Ok(session) => session,
         Err(error) => {
             fs.unmount()?;
@@ -37,15 +38,20 @@ pub fn serve<T>(
     let record = Record::create(session.device())
         .inspect_err(|error| log::warn!("spindle umount cannot wait for this mount: {error}"))
         .ok();
+    let line = nix::unistd::geteuid().is_root().then(|| Line::add(session.mount_point()));
     let kept = mounted(session.remounter());
     let announced = signals.stop_on_arrival(session.unmounter()).and_then(|()| ready.report());
     if let Err(error) = &announced {
         log::error!("{error}");
+        session.release();
         session.unmounter().stop();
     }
     let served = session.join();
+    drop(line);
     let finished = fs.unmount().map_err(Error::from);
     drop(kept);
+    // Now umount(2) of a block device returns.
+    drop(session);
     let outcome = announced.and(served).and(finished);
     if let Some(record) = record {
         record.finish(outcome.as_ref().map(|&()| ()).map_err(ToString::to_string));

@@ -3,7 +3,9 @@
 //! Its threads: the worker threads of the connection answer requests; the *reaper* waits for them
 //! to end, which happens when the kernel has unmounted; the *commit timer* makes changes durable
 //! (`sync(2)` reaches only mounts of block devices). [`Session::join`] waits for the end. The
-//! caller must call [`FileSystem::unmount`], and only after `join`.
+//! caller must call [`FileSystem::unmount`], and only after `join`. The end is the end of the
+//! connection or, of a mount of a block device, DESTROY. Who has called umount(2) waits for the
+//! reply to it, which comes when the session is dropped, and so after the image is complete.
 //!
 //! [`Unmounter::stop`], which signals call, must end a mount that is in use. It makes the kernel
 //! write back late pages and detaches the mount. If the mount is still in use after [`GRACE`],
@@ -12,7 +14,7 @@
 use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
-use crate::protocol::{Connection, Handler};
+use crate::protocol::{Connection, Handler, NodeId, Operation, Reply, Request};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
 use crate::{Error, MountOptions, Result};
 use spindle_clock::{Condvar, Mutex};
@@ -32,6 +34,10 @@ const GRACE: Duration = Duration::from_secs(10);
 struct State {
     /// Result of the worker threads, after they have ended.
     ended: Option<io::Result<()>>,
+    /// The reply that umount(2) waits for.
+    destroyed: Option<Reply>,
+    /// Nobody has to wait for the image: DESTROY is answered at once.
+    released: bool,
     /// [`GRACE`] is over.
     given_up: bool,
 }
@@ -48,11 +54,37 @@ struct Shared {
 
 impl Shared {
     fn is_over(state: &State) -> bool {
-        state.ended.is_some() || state.given_up
+        state.ended.is_some() || state.destroyed.is_some() || state.given_up
     }
 }
 
-/// A mount that is being served. Dropping it detaches the mount without waiting.
+/// The server, and the session whose end it notices.
+struct Served {
+    server: Server,
+    shared: Arc<Shared>,
+}
+
+impl Handler for Served {
+    fn answer(&self, request: &Request, operation: Operation<'_>, reply: Reply) {
+        self.server.answer(request, operation, reply);
+    }
+
+    fn forget(&self, node: NodeId, count: u64) {
+        self.server.forget(node, count);
+    }
+
+    fn destroy(&self, reply: Reply) {
+        let mut state = self.shared.state.lock();
+        if state.released {
+            return reply.ok();
+        }
+        state.destroyed = Some(reply);
+        self.shared.changed.notify_all();
+    }
+}
+
+/// A mount that is being served. Dropping it detaches the mount without waiting, and ends the wait
+/// of who has unmounted it.
 pub struct Session {
     shared: Arc<Shared>,
     fs: Arc<dyn FileSystem>,
@@ -139,7 +171,8 @@ pub fn mount(
         let (server_state, notifier) = (Arc::clone(&server_state), notifier.clone());
         spawn(name, move || queue(&server_state).run(&notifier))?;
     }
-    let (server, threads) = (Arc::new(server) as Arc<dyn Handler>, options.threads);
+    let served = Served { server, shared: Arc::clone(&shared) };
+    let (server, threads) = (Arc::new(served) as Arc<dyn Handler>, options.threads);
     let (ended, ended_state) = (Arc::clone(&shared), Arc::clone(&server_state));
     spawn("fuse-reaper", move || {
         let result = connection.serve(&server, threads);
@@ -213,7 +246,7 @@ impl Session {
     /// # Errors
     /// If the connection with the kernel failed, if changes could not be made durable in time,
     /// or if late writes were lost.
-    pub fn join(mut self) -> Result<()> {
+    pub fn join(&mut self) -> Result<()> {
         let kept = |()| self.server_state.lost_writes.report_at_end(&*self.fs);
         let result = self.wait().and_then(kept);
         match self.commit_timer.take().map(JoinHandle::join) {
@@ -228,8 +261,19 @@ impl Session {
     /// # Errors
     /// If it is in use; the mount is then unchanged.
     pub fn unmount(&self) -> Result<()> {
+        self.release();
         self.unmounter().unmount()?;
         self.wait()
+    }
+
+    /// Lets umount(2) return before the image is complete: for a thread that calls it itself.
+    pub(crate) fn release(&self) {
+        let mut state = self.shared.state.lock();
+        state.released = true;
+        if let Some(reply) = state.destroyed.take() {
+            state.ended.get_or_insert(Ok(()));
+            reply.ok();
+        }
     }
 
     fn wait(&self) -> Result<()> {
@@ -270,6 +314,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.release();
         if !Shared::is_over(&self.shared.state.lock()) {
             let _ = kernel::unmount(&self.shared.mount_point, self.shared.device, Unmount::Detach);
         }

@@ -179,7 +179,10 @@ impl FileSystem for MountedImage {
 
     fn unmount(&self) -> spindle_vfs::Result<()> {
         *self.unmounted.write() = true;
-        self.with(|fs| fs.unmount())
+        let unmounted = self.with(|fs| fs.unmount());
+        // Its devices are free when this returns.
+        *self.image.write() = None;
+        unmounted
     }
 
     fn statfs(&self) -> spindle_vfs::Result<FsStat> {

@@ -45,7 +45,7 @@ pub(crate) fn rng(timestamp: Option<i64>) -> StdRng {
 /// file that was made is removed again.
 pub fn newfs(spec: &Spec, parameters: &Parameters) -> Result<Plan> {
     let plan = Plan::new(parameters).context(spec)?;
-    let (device, created) = open_new(spec, Some(plan.size_bytes()), false)?;
+    let (device, created) = open_new_ufs(spec, Some(plan.size_bytes()), false)?;
     write(&plan, &*device, None, &mut || ()).context(spec).inspect_err(|_| created.undo())?;
     Ok(plan)
 }
@@ -94,6 +94,24 @@ impl Created {
 /// If the device is too small or cannot be opened, and unless `force`, if it has a file system or a
 /// partition table.
 pub fn open_new(spec: &Spec, size: Option<u64>, force: bool) -> Result<(Arc<dyn Device>, Created)> {
+    open_empty(spec, size, force, false)
+}
+
+/// [`open_new`] for a UFS, which leaves boot blocks and labels as they are: in the usual layout the
+/// first partition of a BSD or Sun label begins with the label.
+///
+/// # Errors
+/// As [`open_new`]; a partition table at the beginning of a partition that was named by it is kept.
+pub fn open_new_ufs(spec: &Spec, size: Option<u64>, force: bool) -> Result<(Arc<dyn Device>, Created)> {
+    open_empty(spec, size, force, matches!(spec.part, Part::Named(_)))
+}
+
+fn open_empty(
+    spec: &Spec,
+    size: Option<u64>,
+    force: bool,
+    keeps_label: bool,
+) -> Result<(Arc<dyn Device>, Created)> {
     let options = spindle_device::OpenOptions::read_write();
     if !spec.path.exists() {
         let Some(size) = size else {
@@ -112,7 +130,7 @@ pub fn open_new(spec: &Spec, size: Option<u64>, force: bool) -> Result<(Arc<dyn 
     }
     let mut device = spec.open(&options)?;
     if !force {
-        refuse_overwriting(&*device).context(spec)?;
+        refuse_overwriting(&*device, keeps_label).context(spec)?;
     }
     if let Some(size) = size.filter(|&size| size > device.info().size_bytes) {
         let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
@@ -126,8 +144,11 @@ pub fn open_new(spec: &Spec, size: Option<u64>, force: bool) -> Result<(Arc<dyn 
     Ok((device, Created::Existing(spec.clone())))
 }
 
-fn refuse_overwriting(device: &dyn Device) -> Result<()> {
+fn refuse_overwriting(device: &dyn Device, keeps_label: bool) -> Result<()> {
     let Some(found) = contents(device)? else { return Ok(()) };
+    if keeps_label && found.starts_with("a partition table") {
+        return Ok(());
+    }
     let parts = if found.contains("partition") { ", and IMAGE@PARTITION names a partition" } else { "" };
     Err(Error::new(format!("contains {found} already; --force overwrites it{parts}")))
 }

@@ -5,6 +5,7 @@ use super::{Cli, Command, fsck, mount, umount};
 use crate::error::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
+use std::io::ErrorKind::NotFound;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -119,6 +120,11 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             let failed = |e: crate::error::Failure| e.with_code(mount::MOUNT_FAILED);
             if let Err(error) = enter(namespace.as_deref()) {
                 return Invocation::Done(Err(failed(error)));
+            }
+            let may_be_missing =
+                options.iter().flat_map(|words| words.split(',')).any(|word| word == "nofail");
+            if may_be_missing && Path::new(&image).symlink_metadata().is_err_and(|e| e.kind() == NotFound) {
+                return Invocation::Done(Ok(ExitCode::SUCCESS));
             }
             let args = mount::Args::from_helper(image, dir, options);
             if fake {

@@ -51,6 +51,7 @@ use std::process::ExitCode;
     name = "spindle",
     version,
     propagate_version = true,
+    args_override_self = true,
     after_long_help = "EXIT CODES
     0  done    1  failed    2  invalid command line    130, 143  ended by SIGINT, SIGTERM
     fsck exits with 4 if problems remain and with 8 if it could not check;

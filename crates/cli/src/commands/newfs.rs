@@ -13,7 +13,7 @@ use serde::Serialize;
 use spindle::Spec;
 use spindle::detect::version_name;
 use spindle::image::log_file;
-use spindle::newfs::{Plan, make_log, open_new, size_of};
+use spindle::newfs::{Plan, make_log, open_new_ufs, size_of};
 use spindle_ffs::{Dialect, LogPlace, log_bytes};
 use spindle_report::number;
 use std::process::ExitCode;
@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let size = args.size.map_or_else(|| size_of(&spec), Ok)?;
         (plan(args, log, size).context(image)?, None)
     } else {
-        let (device, created) = open_new(&spec, args.size, args.force)?;
+        let (device, created) = open_new_ufs(&spec, args.size, args.force)?;
         let has = device.info().size_bytes;
         let made = plan(args, log, args.size.map_or(has, |size| size.min(has))).context(image);
         (made.inspect_err(|_| created.undo())?, Some((device, created)))

@@ -29,7 +29,9 @@ EXAMPLES
 
 const UMOUNT: &str = "Unmount a file system for umount(8)
 
-umount(8) calls this program for file systems that Spindle serves. It does what \"spindle umount\" \
+umount(8) calls this program for file systems that Spindle serves: for other users always, and \
+for root if the daemon has noted it in /run/mount/utab, the table of libmount, as it does for \
+mounts by root. It does what \"spindle umount\" \
 does: it returns when the image is complete, and fails if it is not.";
 
 const MKFS: &str = "Make a file system for mkfs(8)
@@ -55,7 +57,8 @@ that do not begin with / for options.
 UFS cannot be repaired yet: -a, -p and -y replay its log, and mark it clean if it has no problems.";
 
 const FSCK_MORE: &str = "EXAMPLES
-    fsck -t spindle -n /dev/sdb1
+    fsck.spindle -n /dev/sdb1
+    fsck -n /srv/bsd         for a line of /etc/fstab; fsck(8) skips what has none
 
     A line of /etc/fstab; its last field has it checked at boot:
 

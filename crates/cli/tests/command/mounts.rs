@@ -392,3 +392,39 @@ fn users_mount() {
         ),
     );
 }
+
+/// Promise: umount(8) by root, with the directory or the source, of an image or a block device,
+/// returns when the image is complete; a copy that is made at once has everything and is clean. It
+/// leaves nothing of the mount in the table of libmount.
+#[test]
+fn umount8_waits() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 96m a.img");
+    let device = Loop::over(&bench, "b.img", "96m");
+    bench.ok(&format!("newfs {}", device.0));
+    in_namespace(
+        &bench,
+        &format!(
+            r#"mkdir -p /run/mount
+            mount -t tmpfs none /run/mount
+            n=0
+            for source in "$PWD/a.img" {device} "$PWD/a.img" {device}; do
+                for how in mnt "$source"; do
+                    n=$((n + 1))
+                    mount -t spindle "$source" mnt
+                    head -c 20000000 /dev/urandom >mnt/file$n
+                    sum=$(sha256sum <mnt/file$n)
+                    umount "$how"
+                    ! mountpoint -q mnt
+                    cp "$source" copy.img
+                    spindle info copy.img | grep -q ', clean,'
+                    [ "$(spindle cat "copy.img:/file$n" | sha256sum)" = "$sum" ]
+                    spindle rm "$source:/file$n"
+                    [ ! -s /run/mount/utab ]
+                done
+            done"#,
+            device = device.0
+        ),
+    );
+    bench.check("a.img");
+}

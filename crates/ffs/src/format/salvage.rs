@@ -28,6 +28,8 @@ const FS_MAGIC: usize = 1372;
 pub struct Salvaged {
     /// It is the copy at this byte, because the standard one cannot be used.
     pub copy_at: Option<u64>,
+    /// The user has named the copy: whether the standard one can be used is not known.
+    pub named: bool,
     /// The device ends this many bytes before the file system does.
     pub missing_bytes: u64,
 }
@@ -35,13 +37,25 @@ pub struct Salvaged {
 impl Salvaged {
     /// Returns what speaks against writing.
     pub(crate) fn objections(self) -> impl Iterator<Item = Objection> {
-        let copy = self.copy_at.map(|at| Objection {
-            reason: format!("its superblock cannot be used; the copy at byte {at} stands in"),
-            remedy: format!(
-                "copy its files away, or repair it with the fsck of its own system (fsck_ffs -b {})",
-                at / DEV_BSIZE
-            ),
-            overridable: false,
+        let copy = self.copy_at.map(|at| {
+            let (reason, remedy) = if self.named {
+                (
+                    format!(
+                        "it is read with the copy of the superblock at byte {at}, which was asked for; its \
+                         counts may be old"
+                    ),
+                    "leave out the place of the copy if the standard superblock is whole".to_owned(),
+                )
+            } else {
+                let sector = at / DEV_BSIZE;
+                (
+                    format!("its superblock cannot be used; the copy at byte {at} stands in"),
+                    format!(
+                        "copy its files away, or repair it with the fsck of its own system (fsck_ffs -b {sector})"
+                    ),
+                )
+            };
+            Objection { reason, remedy, overridable: false }
         });
         let truncated = (self.missing_bytes > 0).then(|| Objection {
             reason: format!("the device ends {} bytes before the file system does", self.missing_bytes),
@@ -76,7 +90,10 @@ impl Superblock {
         let is_sector = |at: &u64| at.is_multiple_of(device.info().sector_bytes.into());
         for at in place.checked_mul(DEV_BSIZE).into_iter().chain([place]).filter(is_sector) {
             match Self::salvage_at(device, at) {
-                Ok(Some(found)) => return Ok(found),
+                Ok(Some(mut found)) => {
+                    found.salvaged = found.salvaged.map(|salvaged| Salvaged { named: true, ..salvaged });
+                    return Ok(found);
+                }
                 Ok(None) => {}
                 Err(error) => complaint = complaint.or(Some(error)),
             }
@@ -118,7 +135,7 @@ impl Superblock {
             return Ok(None);
         }
         let missing_bytes = (layout.fs_size << layout.fs_fshift).saturating_sub(bytes);
-        found.salvaged = Some(Salvaged { copy_at, missing_bytes });
+        found.salvaged = Some(Salvaged { copy_at, missing_bytes, named: false });
         Ok(Some(found))
     }
 }
@@ -221,7 +238,7 @@ mod tests {
                 let found = Superblock::salvage(&device).unwrap();
                 let at = found.salvaged.and_then(|salvaged| salvaged.copy_at).unwrap();
                 let missing_bytes = 0;
-                assert_eq!(found.salvaged, Some(Salvaged { copy_at: Some(at), missing_bytes }));
+                assert_eq!(found.salvaged, Some(Salvaged { copy_at: Some(at), missing_bytes, named: false }));
                 assert!(left.contains(&at));
                 left.retain(|&other| other != at);
                 assert_eq!(&found.layout, layout);
@@ -250,6 +267,9 @@ mod tests {
         let short = MemoryDevice::from_bytes(&bytes[..bytes.len() / 2]);
         assert!(Superblock::open(&short).is_err());
         let found = Superblock::salvage(&short).unwrap();
-        assert_eq!(found.salvaged, Some(Salvaged { copy_at: None, missing_bytes: size.div_ceil(2) }));
+        assert_eq!(
+            found.salvaged,
+            Some(Salvaged { copy_at: None, missing_bytes: size.div_ceil(2), named: false })
+        );
     }
 }

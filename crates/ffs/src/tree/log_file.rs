@@ -149,6 +149,8 @@ impl Ffs {
             without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
             return Ok(());
         }
+        // Before anything is written: all of them will be needed.
+        (0..self.layout().fs_ncg).try_for_each(|cgx| self.volume.view_group(cgx, |_| ()))?;
         let Some((at, blocks)) = self.free_run(wanted >> self.layout().fs_bshift)? else {
             without("there is no run of free blocks that is long enough");
             return Ok(());

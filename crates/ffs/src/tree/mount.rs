@@ -159,13 +159,32 @@ impl Ffs {
             was_clean: objections.is_empty(),
             objections,
         };
-        if let Err(error) = ffs.check_root() {
-            ffs.lost_root = Some(ffs.stand_in_for_root(error)?);
+        if read_only {
+            if let Err(error) = ffs.check_root() {
+                ffs.lost_root = Some(ffs.stand_in_for_root(error)?);
+            }
+            return Ok(ffs);
         }
+        match ffs.prepare_to_write(&found, options) {
+            Err(error @ Error::Corrupt { .. }) => Self::open_damaged(error, &ffs, options),
+            prepared => prepared.map(|()| ffs),
+        }
+    }
+
+    fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
+        self.check_root()?;
         // What was not clean is not to be believed after the next crash either: no log.
-        if !read_only && ffs.was_clean {
-            ffs.take_up_log(&found, options)?;
-        }
+        if self.was_clean { self.take_up_log(found, options) } else { Ok(()) }
+    }
+
+    /// Opens read-only what `error` says cannot be written, instead of `failed`.
+    fn open_damaged(error: Error, failed: &Self, options: &OpenOptions) -> Result<Self> {
+        let (device, clock) = (failed.volume.cache.device().clone(), failed.volume.clock.clone());
+        let options = OpenOptions { read_only: true, ..options.clone() };
+        let mut ffs = Self::open(device, clock, &options)?;
+        let remedy = "copy away its files, or repair it (fsck -y)".to_owned();
+        ffs.objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
+        ffs.was_clean = false;
         Ok(ffs)
     }
 

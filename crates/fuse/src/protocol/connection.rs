@@ -20,6 +20,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// Releases references of the kernel.
     fn forget(&self, node: NodeId, count: u64);
+
+    /// Takes note that the kernel has unmounted a block device. The caller of umount(2) waits for
+    /// the reply.
+    fn destroy(&self, reply: Reply);
 }
 
 /// The offer of the kernel in INIT, and the reply to it.
@@ -182,7 +186,7 @@ fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::R
         }
         let reply = Reply::new(device, request.unique);
         if request.opcode == opcode::DESTROY {
-            reply.ok();
+            handler.destroy(reply);
             continue;
         }
         match Operation::parse(request.opcode, arguments) {

@@ -7,9 +7,7 @@ use super::{
     new_node, probe, reply_empty, reply_seek, reply_xattr,
 };
 use crate::convert::{absent, decode_rdev};
-use crate::protocol::{
-    Directory, Handler, Negotiation, NodeId, Operation, Reply, Request, init, open, write,
-};
+use crate::protocol::{Directory, Negotiation, NodeId, Operation, Reply, Request, init, open, write};
 use crate::readdir::walk;
 use spindle_vfs::{
     Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -19,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-impl Handler for Server {
-    fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
+impl Server {
+    pub(crate) fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
         let _serving = self.state.serving.read();
         let node = req.node;
         match operation {
@@ -67,7 +65,7 @@ impl Handler for Server {
         }
     }
 
-    fn forget(&self, node: NodeId, count: u64) {
+    pub(crate) fn forget(&self, node: NodeId, count: u64) {
         let _serving = self.state.serving.read();
         let ino = self.ino(node);
         let released = self.state.nodes.release(ino, count);

@@ -78,7 +78,7 @@ impl Mounted {
 
     /// Unmounts, and returns the result of the session.
     pub fn end(&mut self) -> spindle_fuse::Result<()> {
-        let session = self.session.take().unwrap();
+        let mut session = self.session.take().unwrap();
         end(&session);
         session.join()
     }
