@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use spindle::detect::contents;
 use spindle::transfer::InPlace;
-use spindle_device::{Caching, FileDevice};
+use spindle_device::FileDevice;
 use std::fs::{File, Metadata};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,11 +28,7 @@ pub struct OutArgs {
 /// Returns a description of the file system or partition table in the file or block device at
 /// `path`, if there is one.
 pub fn image_at(path: &Path) -> Result<Option<String>> {
-    let options = spindle_device::OpenOptions {
-        lock: false,
-        caching: Caching::Buffered,
-        ..spindle_device::OpenOptions::read_only()
-    };
+    let options = spindle_device::OpenOptions::look();
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() || found.file_type().is_block_device() => {
             Ok(contents(&FileDevice::open(path, &options)?)?)

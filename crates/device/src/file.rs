@@ -10,7 +10,7 @@
 //! lock is held exactly as long as the device exists; the first failed write or flush ends writing.
 
 use crate::backing::Backing;
-use crate::lock::{WHOLE, lock};
+use crate::lock::{WHOLE, lock, reason_of_claim};
 #[cfg(target_os = "linux")]
 use crate::uring::Ring;
 use crate::workers::Workers;
@@ -92,6 +92,12 @@ impl OpenOptions {
     pub fn read_only() -> Self {
         Self { read_only: true, ..Self::read_write() }
     }
+
+    /// Returns options for reading without a lock: another program may be writing.
+    #[must_use]
+    pub fn look() -> Self {
+        Self { lock: false, ..Self::read_only() }
+    }
 }
 
 /// Effect of opening on the size of a file.
@@ -131,13 +137,18 @@ impl FileDevice {
         Self::open_part(path.as_ref(), options, &WHOLE)
     }
 
+    /// Opens an existing file or block device that messages call `name`.
+    pub(crate) fn open_named(path: &Path, name: String, options: &OpenOptions) -> Result<Self> {
+        Self::open_sized(path, name, options, Sizing::Keep, &WHOLE)
+    }
+
     /// Creates a sparse file of `size_bytes` zero bytes; replaces the content of an existing file
     /// (once it is locked). A block device is used unchanged if it is large enough.
     ///
     /// # Errors
     /// Those of [`Self::open`]; [`Error::Unusable`] if a block device is smaller than `size_bytes`.
     pub fn create(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
-        Self::open_sized(path.as_ref(), options, Sizing::Empty(size_bytes), &WHOLE)
+        Self::open_sized(path.as_ref(), name_of(path.as_ref()), options, Sizing::Empty(size_bytes), &WHOLE)
     }
 
     /// Opens an existing file and sets its size to `size_bytes`, keeping the content that fits. A
@@ -146,16 +157,21 @@ impl FileDevice {
     /// # Errors
     /// Those of [`Self::create`].
     pub fn open_resized(path: impl AsRef<Path>, size_bytes: u64, options: &OpenOptions) -> Result<Self> {
-        Self::open_sized(path.as_ref(), options, Sizing::Set(size_bytes), &WHOLE)
+        Self::open_sized(path.as_ref(), name_of(path.as_ref()), options, Sizing::Set(size_bytes), &WHOLE)
     }
 
     /// Opens an existing file or block device of which only the bytes `part` are used and locked.
     pub(crate) fn open_part(path: &Path, options: &OpenOptions, part: &Range<u64>) -> Result<Self> {
-        Self::open_sized(path, options, Sizing::Keep, part)
+        Self::open_sized(path, name_of(path), options, Sizing::Keep, part)
     }
 
-    fn open_sized(path: &Path, options: &OpenOptions, sizing: Sizing, part: &Range<u64>) -> Result<Self> {
-        let name = path.display().to_string();
+    fn open_sized(
+        path: &Path,
+        name: String,
+        options: &OpenOptions,
+        sizing: Sizing,
+        part: &Range<u64>,
+    ) -> Result<Self> {
         if options.read_only && !matches!(sizing, Sizing::Keep) {
             return Err(Error::ReadOnly { device: name });
         }
@@ -189,14 +205,9 @@ impl FileDevice {
                 .custom_flags(flags)
                 .open(path)
                 .map_err(|e| match Errno::from_io_error(&e) {
-                    Some(Errno::BUSY) => Error::Busy {
-                        device: name.clone(),
-                        reason:
-                            "the system, or a program, uses this block device; unmount it first, or open it \
-                                 read-only; several partitions are used at once through the devices that the \
-                                 system has for them (or losetup -o)"
-                                .into(),
-                    },
+                    Some(Errno::BUSY) => {
+                        Error::Busy { device: name.clone(), reason: reason_of_claim(path, part) }
+                    }
                     Some(Errno::INVAL) if direct => Error::Unusable {
                         device: name.clone(),
                         reason: "its file system does not support direct transfers; open it buffered".into(),
@@ -267,6 +278,10 @@ impl FileDevice {
             }
         })
     }
+}
+
+fn name_of(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn resize(file: &File, size: u64, empty: bool) -> std::io::Result<()> {

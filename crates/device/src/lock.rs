@@ -6,6 +6,7 @@
 //! `flock(2)` of the whole: it keeps out programs that lock a disk as a whole, and `/proc/locks`
 //! says by it which processes use the disk.
 
+use crate::known::remedy;
 use crate::{Error, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -62,6 +63,20 @@ fn reason(file: &File, part: &Range<u64>, read_only: bool) -> String {
         "unmount it there first, or open it read-only if that one does too"
     };
     format!("{user}; {remedy}")
+}
+
+/// Returns why the block device at `path` cannot be claimed for the bytes `part`, and the remedy.
+pub(crate) fn reason_of_claim(path: &Path, part: &Range<u64>) -> String {
+    let metadata = fs::metadata(path);
+    let users = metadata.map(|metadata| users(metadata.dev(), metadata.ino(), part)).unwrap_or_default();
+    if !users.is_empty() {
+        return format!("{}; unmount it there first, or open it read-only", users.join(" and "));
+    }
+    let user = "the system, or a program, uses this block device";
+    if *part == WHOLE {
+        return format!("{user}, its disk or a partition of it; unmount it first, or open it read-only");
+    }
+    format!("{user} as a whole, and {}", remedy(path, part))
 }
 
 /// Returns the processes that have locked overlapping bytes, each with its command line. If what

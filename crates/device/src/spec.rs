@@ -1,6 +1,7 @@
 //! Names of devices: `disk.img`, `disk.img@s1a`, `disk.img@offset=1048576`.
 
-use crate::{Caching, Device, Error, FileDevice, OpenOptions, Result, Window, partitions};
+use crate::known::node_of;
+use crate::{Device, Error, FileDevice, OpenOptions, Result, Window, partitions};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,15 @@ pub enum Part {
         /// Number of bytes, if it is known what is there; otherwise it reaches to the end.
         len: Option<u64>,
     },
+}
+
+/// What is opened for a [`Spec`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file or block device: that of the partition, if the system has one.
+    pub path: PathBuf,
+    /// The bytes of it; none if it is all of it, however large that becomes.
+    pub bytes: Option<Range<u64>>,
 }
 
 impl Spec {
@@ -67,48 +77,41 @@ impl Spec {
     /// # Errors
     /// Those of [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
     pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn Device>> {
-        let Some(part) = self.bytes(options)? else {
-            return Ok(Arc::new(FileDevice::open(&self.path, options)?));
+        let Place { path, bytes } = self.place()?;
+        let Some(part) = bytes else {
+            return Ok(Arc::new(FileDevice::open_named(&path, self.to_string(), options)?));
         };
-        let device = Arc::new(FileDevice::open_part(&self.path, options, &part)?);
+        let device = Arc::new(FileDevice::open_part(&path, options, &part)?);
         let len = part.end.min(device.info().size_bytes).saturating_sub(part.start);
         Ok(Arc::new(Window::new(device, part.start, len, self.to_string())?))
     }
 
-    /// Returns the byte of the disk at which the part begins.
+    /// Returns what is opened: of a block device, the device that the system has for exactly this
+    /// partition, if it has one.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn first_byte(&self) -> Result<u64> {
-        Ok(self.bytes(&OpenOptions::read_only())?.map_or(0, |part| part.start))
-    }
-
-    /// Returns the bytes of the part on the disk; none if it is all of it, however large that
-    /// becomes.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    fn bytes(&self, options: &OpenOptions) -> Result<Option<Range<u64>>> {
-        match &self.part {
-            Part::Whole => Ok(None),
-            Part::Offset { at, len } => Ok(Some(*at..len.map_or(u64::MAX, |len| at.saturating_add(len)))),
-            Part::Named(name) => {
-                // Direct transfers to a file may need larger sectors than those of its labels.
-                let buffered = OpenOptions {
-                    caching: Caching::Buffered,
-                    lock: false,
-                    engine: options.engine,
-                    ..OpenOptions::read_only()
-                };
-                let table = partitions(&FileDevice::open(&self.path, &buffered)?)?;
-                for note in &table.notes {
-                    log::warn!("{}: {note}", table.device);
-                }
-                let partition = table.find(name)?;
-                let start = partition.start_bytes;
-                Ok(Some(start..start.saturating_add(partition.size_bytes)))
+    pub fn place(&self) -> Result<Place> {
+        let path = self.path.clone();
+        let name = match &self.part {
+            Part::Whole => return Ok(Place { path, bytes: None }),
+            Part::Offset { at, len } => {
+                let end = len.map_or(u64::MAX, |len| at.saturating_add(len));
+                return Ok(Place { path, bytes: Some(*at..end) });
             }
+            Part::Named(name) => name,
+        };
+        let table = partitions(&FileDevice::open(&path, &OpenOptions::look())?)?;
+        for note in &table.notes {
+            log::warn!("{}: {note}", table.device);
         }
+        let partition = table.find(name)?;
+        let start = partition.start_bytes;
+        let part = start..start.saturating_add(partition.size_bytes);
+        Ok(match node_of(&path, &part) {
+            Some(node) => Place { path: node, bytes: None },
+            None => Place { path, bytes: Some(part) },
+        })
     }
 }
 

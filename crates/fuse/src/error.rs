@@ -9,6 +9,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// An error of mounting, serving or unmounting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// There is no such mount option.
+    #[error("mount option `{word}` is unknown")]
+    UnknownOption {
+        /// The option, with its value.
+        word: String,
+    },
     /// A mount option is invalid.
     #[error("mount option `{word}` {why}")]
     Option {

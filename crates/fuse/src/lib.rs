@@ -66,7 +66,7 @@ mod waiting;
 
 pub use daemon::{Mode, Ready, launch};
 pub use error::{Error, Result};
-pub use mountinfo::mount_device;
+pub use mountinfo::{FuseMount, fuse_mounts, mount_device};
 pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{Umount, serve, umount};
 pub use session::{Remounter, Session, Unmounter, mount};

@@ -28,6 +28,17 @@ impl std::str::FromStr for MountDevice {
     }
 }
 
+/// A FUSE mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FuseMount {
+    /// The directory, an absolute path without symbolic links.
+    pub dir: PathBuf,
+    /// What is mounted, as the table shows it.
+    pub source: PathBuf,
+    /// Nothing can be changed.
+    pub read_only: bool,
+}
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountEntry {
@@ -35,6 +46,8 @@ pub(crate) struct MountEntry {
     id: u32,
     pub(crate) device: MountDevice,
     pub(crate) mount_point: PathBuf,
+    source: PathBuf,
+    read_only: bool,
     pub(crate) fs_type: String,
     /// The user who mounted it, for a FUSE mount.
     pub(crate) user_id: Option<u32>,
@@ -53,6 +66,20 @@ impl MountEntry {
 /// If nothing is mounted there, or something else.
 pub fn mount_device(dir: &Path) -> Result<String> {
     Ok(fuse_mount_on(&canonical(dir).map_err(|e| Error::mount("look at", dir, e))?)?.device.to_string())
+}
+
+/// Returns the FUSE mounts that this process sees, in the order in which they were mounted.
+///
+/// # Errors
+/// If the table of mounts cannot be read.
+pub fn fuse_mounts() -> Result<Vec<FuseMount>> {
+    let fuse = all()?.into_iter().filter(MountEntry::is_fuse);
+    let public = |MountEntry { mount_point: dir, source, read_only, .. }: MountEntry| FuseMount {
+        dir,
+        source,
+        read_only,
+    };
+    Ok(fuse.map(public).collect())
 }
 
 /// Returns the topmost mount on exactly this directory if it is a FUSE mount.
@@ -95,14 +122,23 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&b| b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let device = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
-    let mount_point = unescape(fields.nth(1)?);
+    let mount_point = path(fields.nth(1)?);
+    let options = fields.next()?;
     let mut fields = fields.skip_while(|&field| field != b"-").skip(1);
     let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
-    let super_options = fields.nth(1).unwrap_or_default();
+    let source = path(fields.next().unwrap_or_default());
+    let super_options = fields.next().unwrap_or_default();
+    let read_only = [options, super_options]
+        .iter()
+        .any(|options| options.split(|&b| b == b',').any(|word| word == b"ro"));
     let user_id = super_options
         .split(|&b| b == b',')
         .find_map(|option| std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
-    Some(MountEntry { id, device, mount_point: OsString::from_vec(mount_point).into(), fs_type, user_id })
+    Some(MountEntry { id, device, mount_point, source, read_only, fs_type, user_id })
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    OsString::from_vec(unescape(field)).into()
 }
 
 /// Returns a field with its escapes resolved: space, tab, newline and backslash are escaped as a
@@ -149,7 +185,9 @@ mod tests {
         assert_eq!(entry.device, MountDevice { major: 0, minor: 45 });
         assert_eq!(entry.mount_point, Path::new("/mnt/a b"));
         assert_eq!((entry.fs_type.as_str(), entry.user_id), ("fuse.spindle", Some(7)));
-        let entry = parse_line(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
+        assert_eq!((entry.source.as_path(), entry.read_only), (Path::new("a,b"), false));
+        let entry = parse_line(b"22 1 8:1 / / ro,noatime - ext4 /dev/sda1 rw").unwrap();
+        assert!(entry.read_only && entry.source == Path::new("/dev/sda1"));
         assert_eq!((entry.fs_type.as_str(), entry.user_id), ("ext4", None));
         assert_eq!(parse_line(b"garbage"), None);
         assert_eq!(parse_line(b"1 2 x:y / / rw - t s o"), None);

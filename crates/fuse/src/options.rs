@@ -1,13 +1,17 @@
-//! The mount options of `-o` and their parser.
+//! The mount options of `-o`.
 //!
-//! [`MountOptions`] is plain data. It contains the options of this crate and also those of the
+//! [`MountOptions`] is plain data. The words that set it are in one table (`table`). It contains the options of this crate and also those of the
 //! caller (`offset`, `force`, the access-time policy), because `mount(8)` passes all of them in one
 //! string. Later options override earlier ones, as with every `mount`.
+
+mod table;
+mod values;
 
 use crate::{Error, Result, kernel};
 use spindle_vfs::{AtimePolicy, GroupRule};
 use std::path::PathBuf;
 use std::time::Duration;
+use values::Given;
 
 /// The users who may use the mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,16 +130,7 @@ pub struct MountOptions {
 /// Two threads were fastest: one can serve while the other waits for the device, and few threads
 /// are woken in vain.
 const DEFAULT_THREADS: usize = 2;
-/// Each thread has a request buffer, so a typing error must not start thousands of threads.
-const MAX_THREADS: usize = 64;
 const DEFAULT_COMMIT: Duration = Duration::from_secs(5);
-const MAX_COMMIT_SECS: u64 = 300;
-/// Limit of the cluster size, because a cluster is read into memory completely.
-const MAX_CLUSTER_BYTES: u64 = 16 << 20;
-/// In less memory than some blocks every read would evict what the next one needs.
-const MIN_FILE_CACHE_BYTES: u64 = 1 << 20;
-/// A smaller log could not hold the largest operation.
-const MIN_LOG_BYTES: u64 = 64 << 10;
 
 impl Default for MountOptions {
     fn default() -> Self {
@@ -184,8 +179,8 @@ impl MountOptions {
     /// that a name can contain a comma.
     ///
     /// # Errors
-    /// [`Error::Option`] with the option that is unknown, lacks its value, or has an invalid
-    /// value.
+    /// [`Error::UnknownOption`]; [`Error::Option`] with the option that lacks its value, or has an
+    /// invalid one.
     pub fn parse(&mut self, text: &str) -> Result<()> {
         for word in split(text) {
             self.apply(&word)?;
@@ -214,7 +209,7 @@ impl MountOptions {
     /// mounts.
     ///
     /// # Errors
-    /// [`Error::Option`] with the first option that is invalid, or that a remount cannot change.
+    /// As [`Self::parse`], and [`Error::Option`] with the first option that a remount cannot change.
     pub fn remounted(&self, text: &str) -> Result<Self> {
         let mut new = self.clone();
         for word in split(text).into_iter().filter(|word| !self.is_shown(word)) {
@@ -239,11 +234,11 @@ impl MountOptions {
         Ok(new)
     }
 
-    /// Returns true for what is no change: the word `remount`, and options that the table of mounts
-    /// shows of such a mount although nobody gave them.
+    /// Returns true for options that the table of mounts shows of such a mount although nobody gave
+    /// them.
     fn is_shown(&self, word: &str) -> bool {
         let key = word.split_once('=').map_or(word, |(key, _)| key);
-        matches!(key, "remount" | "user_id" | "group_id" | "rootmode" | "blksize" | "max_read" | "seclabel")
+        matches!(key, "user_id" | "group_id" | "rootmode" | "blksize" | "max_read" | "seclabel")
             || word == "default_permissions" && kernel::needs_permission_checks(self)
     }
 
@@ -262,149 +257,23 @@ impl MountOptions {
     }
 
     fn apply(&mut self, word: &str) -> Result<()> {
-        let (key, value) = match word.split_once('=') {
-            Some((key, value)) => (key, Some(value)),
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
             None => (word, None),
         };
-        if value.is_some() && !takes_value(key) {
-            return Err(Error::option(word, "is unknown, or takes no value"));
-        }
-        match key {
-            // Options in fstab for other programs: mount(8), systemd, the network.
-            "" | "defaults" | "auto" | "noauto" | "user" | "nouser" | "users" | "nousers" | "owner"
-            | "noowner" | "group" | "nogroup" | "_rnetdev" | "nofail" | "_netdev" | "mand" | "nomand"
-            | "nodiratime" | "diratime" | "lazytime" | "nolazytime" | "iversion" | "noiversion"
-            | "silent" | "loud" => {}
-            _ if key.starts_with("x-") || key.starts_with("X-") || key.starts_with("comment") => {}
-            "ro" => self.read_only = true,
-            "rw" => self.read_only = false,
-            "allow_other" => self.access = Access::Everyone,
-            "allow_root" => self.access = Access::OwnerAndRoot,
-            "default_permissions" => self.default_permissions = true,
-            "noatime" => self.atime = AtimePolicy::Never,
-            "relatime" | "atime" | "norelatime" | "nostrictatime" => self.atime = AtimePolicy::Relative,
-            "strictatime" => self.atime = AtimePolicy::Always,
-            "uid" => self.uid = Some(number(word, value, 10, u64::from(u32::MAX) - 1)?),
-            "gid" => self.gid = Some(number(word, value, 10, u64::from(u32::MAX) - 1)?),
-            "umask" => {
-                let mask = number(word, value, 8, 0o777)?;
-                (self.file_mask, self.dir_mask) = (Some(mask), Some(mask));
-            }
-            "fmask" => self.file_mask = Some(number(word, value, 8, 0o777)?),
-            "dmask" => self.dir_mask = Some(number(word, value, 8, 0o777)?),
-            "offset" => self.offset = Some(size(word, value)?),
-            "sb" => self.superblock = Some(size(word, value)?),
-            "dialect" => self.dialect = Some(text(word, value)?),
-            "fsname" => self.fsname = Some(text(word, value)?),
-            "subtype" => {
-                let subtype = text(word, value)?;
-                if subtype.is_empty() || subtype.bytes().any(|b| !b.is_ascii_alphanumeric() && b != b'_') {
-                    return Err(Error::option(word, "must be letters, digits and underscores"));
-                }
-                self.subtype = subtype;
-            }
-            "auto_unmount" => self.auto_unmount = true,
-            "suid" => self.suid = Some(true),
-            "nosuid" => self.suid = Some(false),
-            "dev" => self.dev = Some(true),
-            "nodev" => self.dev = Some(false),
-            "exec" => self.exec = true,
-            "noexec" => self.exec = false,
-            "grpid" | "bsdgroups" => self.groups = GroupRule::Bsd,
-            "nogrpid" | "sysvgroups" => self.groups = GroupRule::SysV,
-            "force" => self.force = true,
-            "threads" => {
-                let threads = number(word, value, 10, MAX_THREADS as u64)?;
-                if threads == 0 {
-                    return Err(Error::option(word, "must be at least 1"));
-                }
-                self.threads = threads as usize;
-            }
-            "commit" => {
-                let secs: u32 = number(word, value, 10, MAX_COMMIT_SECS)?;
-                // As in other file systems, 0 means the default.
-                self.commit = if secs == 0 { DEFAULT_COMMIT } else { Duration::from_secs(secs.into()) };
-            }
-            "writeback" => self.writeback = true,
-            "writethrough" => self.writeback = false,
-            "user_xattr" => self.xattrs = true,
-            "nouser_xattr" => self.xattrs = false,
-            "sync" | "dirsync" => self.synchronous_names = true,
-            "async" => self.synchronous_names = false,
-            "log" => self.log = Some(true),
-            "nolog" => self.log = Some(false),
-            "logsize" => {
-                let bytes = size(word, value)?;
-                if bytes < MIN_LOG_BYTES {
-                    return Err(Error::option(word, "must be at least 64k; use nolog to do without a log"));
-                }
-                self.log_bytes = Some(bytes);
-            }
-            "cluster" => {
-                let bytes = size(word, value)?;
-                if bytes > MAX_CLUSTER_BYTES {
-                    return Err(Error::option(word, "must be at most 16m"));
-                }
-                self.cluster_bytes = Some(bytes);
-            }
-            "nocluster" => self.cluster_bytes = Some(0),
-            "readahead" => self.read_ahead = true,
-            "noreadahead" => self.read_ahead = false,
-            "runs" => self.runs = true,
-            "noruns" => self.runs = false,
-            "writelimit" => {
-                let bytes = size(word, value)?;
-                if bytes == 0 {
-                    return Err(Error::option(word, "must be more than 0; nowritelimit removes the limit"));
-                }
-                self.write_limit = WriteLimit::Bytes(bytes);
-            }
-            "filecache" => {
-                let bytes = size(word, value)?;
-                if bytes < MIN_FILE_CACHE_BYTES {
-                    return Err(Error::option(word, "must be at least 1m; nofilecache keeps nothing"));
-                }
-                self.file_cache_bytes = Some(bytes);
-            }
-            "nofilecache" => self.file_cache_bytes = None,
-            "freebehind" => self.free_behind = true,
-            "nofreebehind" => self.free_behind = false,
-            "smallfiles" => self.small_file_bytes = Some(size(word, value)?).filter(|&bytes| bytes > 0),
-            "nosmallfiles" => self.small_file_bytes = None,
-            "trace" => self.trace = Some(text(word, value)?.into()),
-            "notrace" => self.trace = None,
-            "nowritelimit" => self.write_limit = WriteLimit::Unlimited,
-            _ => return Err(Error::option(word, "is unknown")),
-        }
-        Ok(())
+        table::apply(self, Given { word, name, value })
     }
-}
 
-fn takes_value(key: &str) -> bool {
-    matches!(
-        key,
-        "uid"
-            | "gid"
-            | "umask"
-            | "fmask"
-            | "dmask"
-            | "offset"
-            | "dialect"
-            | "sb"
-            | "fsname"
-            | "subtype"
-            | "threads"
-            | "commit"
-            | "cluster"
-            | "logsize"
-            | "writelimit"
-            | "filecache"
-            | "smallfiles"
-            | "trace"
-            | "user"
-            | "comment"
-    ) || key.starts_with("x-")
-        || key.starts_with("X-")
+    /// Returns the names of all options, without those for other programs.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        table::words().map(|word| word.name)
+    }
+
+    /// Returns the help of the options, indented, at most 100 columns wide.
+    #[must_use]
+    pub fn help() -> String {
+        table::help()
+    }
 }
 
 /// Splits an option string at commas, and resolves escapes.
@@ -419,42 +288,6 @@ fn split(text: &str) -> Vec<String> {
         }
     }
     words
-}
-
-fn text(word: &str, value: Option<&str>) -> Result<String> {
-    match value {
-        Some(value) if !value.contains('\0') => Ok(value.into()),
-        _ => Err(Error::option(word, "needs a value")),
-    }
-}
-
-fn number(word: &str, value: Option<&str>, radix: u32, max: u64) -> Result<u32> {
-    let digits = value.unwrap_or_default();
-    match u64::from_str_radix(digits, radix) {
-        Ok(n) if n <= max && digits.bytes().all(|b| b.is_ascii_digit()) => {
-            u32::try_from(n).map_err(|_| Error::option(word, "is too large"))
-        }
-        _ if radix == 8 => Err(Error::option(word, &format!("needs an octal number up to {max:o}"))),
-        _ => Err(Error::option(word, &format!("needs a number up to {max}"))),
-    }
-}
-
-/// Parses a number of bytes, with `k`, `m`, `g` or `t` for powers of 1024.
-fn size(word: &str, value: Option<&str>) -> Result<u64> {
-    let value = value.unwrap_or_default();
-    let (digits, shift) = match value.as_bytes().last().map(u8::to_ascii_lowercase) {
-        Some(b'k') => (&value[..value.len() - 1], 10),
-        Some(b'm') => (&value[..value.len() - 1], 20),
-        Some(b'g') => (&value[..value.len() - 1], 30),
-        Some(b't') => (&value[..value.len() - 1], 40),
-        _ => (value, 0),
-    };
-    digits
-        .parse::<u64>()
-        .ok()
-        .filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
-        .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| Error::option(word, "needs a number of bytes, optionally with k, m, g or t"))
 }
 
 #[cfg(test)]

@@ -73,13 +73,14 @@ impl Name {
     /// # Errors
     /// If there is no such file or partition.
     pub fn of_image(spec: &Spec) -> Result<Self> {
-        let found = std::fs::metadata(&spec.path)?;
+        let place = spec.place()?;
+        let found = std::fs::metadata(&place.path)?;
         let disk = if found.file_type().is_block_device() {
             format!("block-{:x}", found.rdev())
         } else {
             format!("file-{:x}-{:x}", found.dev(), found.ino())
         };
-        Ok(Self(format!("spindle-{disk}-{:x}", spec.first_byte()?)))
+        Ok(Self(format!("spindle-{disk}-{:x}", place.bytes.map_or(0, |part| part.start))))
     }
 
     /// Returns true if a mount is asked under this name.

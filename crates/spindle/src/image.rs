@@ -7,7 +7,7 @@ use crate::set::OpenSet;
 use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
-use spindle_device::{Caching, Claim, Device, Spec};
+use spindle_device::{Claim, Device, Spec};
 use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
@@ -330,12 +330,7 @@ pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
 /// # Errors
 /// If it cannot be opened.
 pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
-    let options = spindle_device::OpenOptions {
-        lock: false,
-        caching: Caching::Buffered,
-        ..spindle_device::OpenOptions::read_only()
-    };
-    Ok(spec.open(&options)?)
+    Ok(spec.open(&spindle_device::OpenOptions::look())?)
 }
 
 /// Returns the settings for the device of `spec`: the system caches image files, but not block

@@ -63,12 +63,13 @@ impl MountedImage {
         }
         image.fs().unmount()?;
         *now = None;
-        // The mount has the claim of a block device.
+        let claim = match options.claim {
+            // The mount has it.
+            Claim::Checked => Claim::Elsewhere,
+            claim => claim,
+        };
         let open = |read_only| -> Result<Image> {
-            let image = Image::open(
-                &self.spec,
-                &OpenOptions { read_only, claim: Claim::Elsewhere, ..options.clone() },
-            )?;
+            let image = Image::open(&self.spec, &OpenOptions { read_only, claim, ..options.clone() })?;
             if !read_only {
                 image.check_writable()?;
             }

@@ -15,6 +15,8 @@ use std::ops::ControlFlow;
 /// would change them. A refused call changes nothing. Where several errors apply, a file system may
 /// return any of them. The behaviours in the crate `spindle_conformance` are part of this
 /// contract.
+///
+/// No method has a default, so that what passes calls on to another file system forgets none.
 #[allow(clippy::missing_errors_doc)] // Said once, above; special cases are said at their call.
 pub trait FileSystem: Send + Sync {
     /// Returns the root directory.
@@ -31,9 +33,7 @@ pub trait FileSystem: Send + Sync {
 
     /// Returns the free space and inodes as far as a file, or a new one in a directory, can get
     /// them: of a file system whose files do not all share one space.
-    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
-        self.statfs()
-    }
+    fn statfs_at(&self, ino: Ino) -> Result<FsStat>;
 
     /// Returns the attributes of an inode.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
@@ -121,16 +121,11 @@ pub trait FileSystem: Send + Sync {
 
     /// Returns where it makes sense to go on in a file of which the data at `offset`, or the place
     /// of the next data behind, cannot be read: everything before depends on the same damage.
-    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
-        let unit = u64::from(self.statfs_at(ino)?.frsize.max(512));
-        Ok((offset / unit + 1).saturating_mul(unit))
-    }
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64>;
 
     /// Returns the damage that reads have passed over, each place once: what is missing in what
     /// they returned.
-    fn passed_over(&self) -> Vec<String> {
-        Vec::new()
-    }
+    fn passed_over(&self) -> Vec<String>;
 
     /// Makes a file durable: its data, size and name; with `data_only`, only the parts that are
     /// needed to read the data.

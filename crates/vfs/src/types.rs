@@ -279,6 +279,15 @@ pub struct FsStat {
     pub name_max: u32,
 }
 
+impl FsStat {
+    /// Returns where the unit that follows the one at the byte `offset` of a file begins.
+    #[must_use]
+    pub fn next_unit(&self, offset: u64) -> u64 {
+        let unit = u64::from(self.frsize.max(512));
+        (offset / unit + 1).saturating_mul(unit)
+    }
+}
+
 /// Limits of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

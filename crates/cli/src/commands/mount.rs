@@ -22,6 +22,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Returns the help below the options of the command.
+fn more_help() -> String {
+    format!(
+        "OPTIONS OF -o
+{}
+EXIT CODES
+    0   mounted
+    32  could not be mounted
+
+EXAMPLES
+    spindle mount disk.img@s1a /mnt
+    spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
+    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab",
+        MountOptions::help()
+    )
+}
+
 /// Mount a file system
 ///
 /// Mounts the file system in IMAGE on the directory DIR through FUSE, and returns when it is
@@ -34,93 +51,7 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 #[command(
     allow_missing_positional = true,
-    after_long_help = "OPTIONS OF -o
-    ro, rw                      read-only or not
-    remount                     change the mount on DIR: ro, rw, the rule for access times, suid, dev,
-                                exec, commit=, force; other changes are refused (root only)
-    force                       write in spite of objections that can be overridden
-    offset=BYTES                the byte of IMAGE at which the file system starts
-    sb=PLACE                    read UFS, read-only, with the copy of its superblock at this place:
-                                a sector of 512 bytes, as BSD counts, or a byte; without this
-                                option a copy is searched for if the superblock cannot be used
-    dialect=NAME                the system of the file system, if detection is in doubt: freebsd,
-                                netbsd, openbsd, sun, sunx86, 43bsd or 44bsd; or the format of an
-                                old one: v7, 32v, bsd, sysv, sysv16, with block size and byte
-                                order if they are not the usual ones (sysv-2048-be)
-    noatime, relatime, strictatime
-                                reading changes access times never, rarely (the default) or always
-    allow_other                 all users may use the mount, subject to file permissions;
-                                otherwise only the user who mounts
-    allow_root                  for mounts by root only, where it has no effect; refused to other
-                                users, because the kernel could not enforce it
-    default_permissions         let the kernel check permissions in any case
-    uid=N, gid=N, umask=M, fmask=M, dmask=M
-                                show everything with this owner, group and these permissions
-    suid, dev                   honour set-id bits and device nodes (root only; nosuid, nodev by
-                                default)
-    noexec                      do not run programs
-    grpid, nogrpid              new files get the group of the directory, or of the user
-    fsname=NAME, subtype=NAME   the names that mount and df show
-    commit=SECONDS              make changes durable at least this often (5)
-    threads=N                   number of threads that serve requests (2)
-    writethrough, writeback     writethrough (the default): write(2) returns when the write has
-                                its space, or fails if the disk is full.
-                                writeback: the kernel keeps written data and sends it later, which
-                                makes small writes faster, with these costs: a full disk (or a
-                                write that is too large or not allowed) is reported by fsync or
-                                close, if the program asks, and otherwise by the system log and by
-                                umount, which then fails; such writes cannot use the reserve for
-                                root, unless only root can use the mount; size and times of a file
-                                come from the kernel and reach the image later
-    nouser_xattr                no extended attributes
-    cluster=SIZE, nocluster     move file data in clusters of this many bytes (k and m for powers
-                                of 1024; at most 16m), or block by block; by default in clusters
-                                as set by tunefs -a
-    readahead, noreadahead      read the next cluster in advance (the default on block devices;
-                                for image files the system does), or only the requested data
-    runs, noruns                if the next block of a file is in use, continue at a long run of
-                                free blocks, which keeps an aged disk fast, or at the nearest free
-                                block, as BSD does (the default)
-    writelimit=SIZE, nowritelimit
-                                make writers wait while this many bytes of a file are on their way
-                                to the device (4m)
-    filecache=SIZE, nofilecache keep file data that was used in so much memory of the daemon (k, m
-                                and g; at least 1m), or none (the default), because the kernel
-                                keeps it above the daemon. It helps readers that pass by the
-                                kernel's cache (O_DIRECT), or if the kernel gives that memory to
-                                other programs
-    freebehind, nofreebehind    with filecache=: when that memory is nearly full, evict what a
-                                sequential reader of a large file leaves behind (the default), so
-                                that one large file does not evict all others; or what was used
-                                longest ago
-    smallfiles=SIZE, nosmallfiles
-                                with filecache=: files of up to this many bytes, and less than a
-                                block, stay in memory with their inodes, besides that memory
-    log, nolog                  log: changes go through a log, so that after a crash the next
-                                mount finds each operation done or not done, in order, and
-                                everything that fsync had reported as done (the default for UFS;
-                                the first mount creates the log, in the file /.spindlelog or, for
-                                NetBSD, as NetBSD does).
-                                nolog: after a crash the image needs a check, and operations may
-                                be lost or half done
-    logsize=SIZE                size of a new log in bytes (k and m; default a 128th of the file
-                                system, 1m to 64m)
-    sync, async                 sync: each change of names is on the device before it is reported
-                                as done, one block after the other, as in 1984 and without a log
-                                (dirsync means the same); async is the default
-    trace=FILE                  record all use of the files into the trace FILE
-                                (docs/SPEC-trace.md) until the unmount; it does not see what the
-                                kernel answers from its cache (\"spindle trace record\" does)
-    auto_unmount                unmount even if the daemon is killed
-
-EXIT CODES
-    0   mounted
-    32  could not be mounted
-
-EXAMPLES
-    spindle mount disk.img@s1a /mnt
-    spindle mount -o ro,allow_other,uid=1000 sun.img /mnt
-    echo '/srv/disk.img /srv/disk spindle noauto,user 0 0' >>/etc/fstab"
+    after_long_help = more_help()
 )]
 pub struct Args {
     /// Mount options, separated by commas; may be given several times
@@ -171,6 +102,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mode = if args.foreground { Mode::Foreground } else { Mode::Daemon };
     // A daemon keeps no descriptors, so a path like /dev/fd/3 has a meaning only here.
     let image = find(image);
+    if args.as_kernel
+        && let Ok(spec) = &image
+        && is_mounted_there(args, spec).map_err(failed)?
+    {
+        logger::note(format_args!("{spec}: is mounted on {} already", args.dir.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
     Ok(launch(mode, "spindle: mount", |signals, ready| {
         if mode == Mode::Daemon {
             logger::start_system_log();
@@ -185,6 +123,31 @@ impl Args {
         let given = self.options.iter().map(String::as_str);
         given.chain(self.read_only.then_some("ro")).collect::<Vec<_>>().join(",")
     }
+}
+
+/// Returns true if the table of mounts has this partition on this directory under the name of the
+/// device that the kernel has for it: then `mount -a` does not see that it is mounted, and what it
+/// asks for is done.
+///
+/// # Errors
+/// If it is to be read-only and is not.
+fn is_mounted_there(args: &Args, spec: &Spec) -> Result<bool> {
+    let Ok(device) = partition::choose(spec.clone()).and_then(|spec| Ok(spec.place()?.path)) else {
+        return Ok(false);
+    };
+    let dir = args.dir.canonicalize().context(args.dir.display())?;
+    let on_top = spindle_fuse::fuse_mounts().map_err(|e| Failure::new(e.to_string()))?;
+    let there = on_top.into_iter().rfind(|mount| mount.dir == dir);
+    let Some(there) = there.filter(|there| device != spec.path && there.source == device) else {
+        return Ok(false);
+    };
+    if check(args)?.read_only && !there.read_only {
+        return Err(Failure::new(format!(
+            "{spec}: is mounted on {0} already, and not read-only; mount -o remount,ro {0} changes that",
+            dir.display()
+        )));
+    }
+    Ok(true)
 }
 
 /// Changes the mount on `dir` as these options of `-o` say.
@@ -207,65 +170,6 @@ fn find(image: &str) -> Result<Spec> {
     Ok(spec)
 }
 
-/// The mount options, for suggestions.
-const OPTIONS: &[&str] = &[
-    "ro",
-    "rw",
-    "allow_other",
-    "allow_root",
-    "default_permissions",
-    "noatime",
-    "relatime",
-    "strictatime",
-    "uid",
-    "gid",
-    "umask",
-    "fmask",
-    "dmask",
-    "offset",
-    "sb",
-    "dialect",
-    "fsname",
-    "subtype",
-    "auto_unmount",
-    "suid",
-    "nosuid",
-    "dev",
-    "nodev",
-    "exec",
-    "noexec",
-    "grpid",
-    "nogrpid",
-    "force",
-    "threads",
-    "commit",
-    "writeback",
-    "writethrough",
-    "user_xattr",
-    "nouser_xattr",
-    "sync",
-    "dirsync",
-    "async",
-    "log",
-    "nolog",
-    "logsize",
-    "cluster",
-    "nocluster",
-    "readahead",
-    "noreadahead",
-    "runs",
-    "noruns",
-    "writelimit",
-    "nowritelimit",
-    "trace",
-    "notrace",
-    "filecache",
-    "nofilecache",
-    "freebehind",
-    "nofreebehind",
-    "smallfiles",
-];
-
 /// Checks the options without mounting anything.
 pub fn check(args: &Args) -> Result<MountOptions> {
     let mut options = MountOptions::default();
@@ -279,8 +183,8 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     }
     options.parse(&words).map_err(|error| {
         let near = match &error {
-            spindle_fuse::Error::Option { word, why } if why.starts_with("is unknown") => {
-                nearest(word.split('=').next().unwrap_or(word), OPTIONS.iter().copied())
+            spindle_fuse::Error::UnknownOption { word } => {
+                nearest(word.split('=').next().unwrap_or(word), MountOptions::names())
             }
             _ => None,
         };
@@ -352,21 +256,24 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
     if kind.is_none() || spec.part == Part::Whole {
         spec = partition::choose(spec)?;
     }
-    let writable = rustix::fs::access(&spec.path, rustix::fs::Access::WRITE_OK).is_ok();
+    let device = spec.place()?.path;
+    let writable = rustix::fs::access(&device, rustix::fs::Access::WRITE_OK).is_ok();
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;
     }
+    // Of a block device that root mounts, the kernel has the claim.
+    let claims = is_block_device(&device)
+        && rustix::process::geteuid().is_root()
+        && options.fsname.is_none()
+        && !options.auto_unmount;
+    options.block_device = claims.then(|| device.clone());
     let open_options = OpenOptions {
         read_only: options.read_only,
         force: options.force,
         kind,
         superblock: options.superblock,
-        claim: if is_block_device(&spec.path) && rustix::process::geteuid().is_root() {
-            Claim::Checked
-        } else {
-            Claim::Kept
-        },
+        claim: if claims { Claim::Checked } else { Claim::Kept },
         atime: options.atime,
         cache: Some(settings(&options)),
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
@@ -374,11 +281,11 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         log_bytes: options.log_bytes,
         ..OpenOptions::read_only()
     };
-    if spindle_fuse::is_held_by_ending_daemon(&spec.path) {
+    if spindle_fuse::is_held_by_ending_daemon(&device) {
         logger::note(format_args!(
             "{spec}: waiting for the daemon of the last mount, which is still writing the image"
         ));
-        spindle_fuse::wait_for_ending_daemon(&spec.path, &SystemClock);
+        spindle_fuse::wait_for_ending_daemon(&device, &SystemClock);
     }
     let image = Image::open(&spec, &open_options)?;
     print_log_notes(&spec, &image);
@@ -395,7 +302,6 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));
         options.read_only = true;
     }
-    options.block_device = is_block_device(&spec.path).then(|| spec.path.clone());
     let recorder = options
         .trace
         .as_deref()
@@ -497,18 +403,5 @@ mod tests {
             options.parse(text).unwrap();
             assert_eq!(log_use(&options), log, "{text}");
         }
-    }
-
-    /// Promise: every option that a message may suggest exists.
-    #[test]
-    fn suggested_options_exist() {
-        for option in OPTIONS {
-            let known = |text: &str| match MountOptions::default().parse(text) {
-                Err(error) => !error.to_string().contains("is unknown"),
-                Ok(()) => true,
-            };
-            assert!(known(option), "{option}");
-        }
-        assert!(MountOptions::default().parse("nonsense").unwrap_err().to_string().contains("is unknown"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod attributes;
+mod block_devices;
 mod damage;
 mod files;
 mod fitting;

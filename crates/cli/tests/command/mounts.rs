@@ -1,7 +1,7 @@
 //! Mounts as mount(8), umount(8) and fstab have them. Each test has a mount namespace of its own,
 //! in which the helpers are in /sbin.
 
-use crate::support::{Bench, Ran};
+use crate::support::{Bench, Loop, Ran};
 use std::process::{Command, Stdio};
 
 /// The names of the helpers that `make install` makes.
@@ -16,7 +16,7 @@ const HELPERS: [&str; 6] = [
 
 /// Runs a shell script in the directory, in a mount namespace with the helpers, and expects
 /// success. In the script `fails TEXT COMMAND` expects exit code 32 and the text on standard error.
-fn in_namespace(bench: &Bench, script: &str) {
+pub fn in_namespace(bench: &Bench, script: &str) {
     let program = env!("CARGO_BIN_EXE_spindle");
     let helpers = bench.path("sbin");
     std::fs::create_dir_all(&helpers).unwrap();
@@ -157,16 +157,17 @@ fn dead_mounts_are_removed() {
 #[test]
 fn remounts() {
     let bench = Bench::new();
-    bench.ok("newfs -s 64m a.img");
-    for kind in ["ufs", "mfs", "v7"] {
-        match kind {
-            "mfs" => drop(bench.ok("newfs -t mfs --force -s 64m a.img")),
-            "v7" => drop(bench.shell("rm a.img") + &bench.ok("newfs -t v7 -s 4m a.img")),
-            _ => {}
-        }
-        in_namespace(
-            &bench,
-            r#"mount -t spindle -o commit=60 "$PWD/a.img" mnt
+    let device = Loop::over(&bench, "disk", "64m");
+    for (kind, image) in [("ufs", "a.img"), ("mfs", "b.img"), ("v7", "c.img"), ("ufs", &device.0)] {
+        let new = match kind {
+            "mfs" => "-t mfs -s 64m",
+            "v7" => "-t v7 -s 4m",
+            _ => "-s 64m",
+        };
+        bench.ok(&format!("newfs {new} {image}"));
+        let image = &bench.path(image).display().to_string();
+        let script = r#"mount -t spindle -o commit=60 "$IMAGE" mnt
+            case $IMAGE$(findmnt -no FSTYPE mnt) in *.imgfuse.spindle|/dev/*fuseblk.spindle) ;; *) exit 1;; esac
             echo text >mnt/file
             exec 3>mnt/writer
             fails busy mount -o remount,ro mnt
@@ -176,8 +177,8 @@ fn remounts() {
             mount -o remount,ro mnt
             case $(shown) in ro,*) ;; *) exit 1;; esac
             ! touch mnt/new
-            spindle fsck -n a.img | grep "no problems found"
-            ! spindle fsck -n a.img | grep "not marked clean"
+            spindle fsck -n "$IMAGE" | grep "no problems found"
+            ! spindle fsck -n "$IMAGE" | grep "not marked clean"
             mount -o remount,rw mnt
             case $(shown) in rw,*) ;; *) exit 1;; esac
             rm mnt/file
@@ -195,15 +196,15 @@ fn remounts() {
             case $(shown) in rw,*) ;; *) exit 1;; esac
             spindle mount -o remount,ro mnt
             umount mnt
-            mount -t spindle -o ro "$PWD/a.img" mnt
+            mount -t spindle -o ro "$IMAGE" mnt
             [ "$(cat mnt/new8)" = other ]
             mount -o remount,rw mnt
             echo more >mnt/new9
             umount mnt
-            fails "nothing is mounted" spindle mount -o remount,ro mnt"#,
-        );
-        assert_eq!(bench.ok("cat a.img:/new9"), "more\n", "{kind}");
-        bench.check("a.img");
+            fails "nothing is mounted" spindle mount -o remount,ro mnt"#;
+        in_namespace(&bench, &format!("IMAGE={image}\n{script}"));
+        assert_eq!(bench.ok(&format!("cat {image}:/new9")), "more\n", "{kind}");
+        bench.check(image);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Output files: commands do not overwrite an image or a disk by mistake, and write through
 //! symbolic links and into devices.
 
-use crate::support::Bench;
+use crate::support::{Bench, Loop};
 use std::os::unix::fs::FileTypeExt;
 
 /// Returns a bench with an image and a file `a`.
@@ -10,21 +10,6 @@ fn bench() -> Bench {
     bench.ok("newfs -s 4m x.img");
     bench.write("a", "some bytes");
     bench
-}
-
-/// A loop device over a new file, detached when it is dropped.
-struct Loop(String);
-
-impl Loop {
-    fn over(bench: &Bench, file: &str) -> Self {
-        Self(bench.shell(&format!("truncate -s 4m {file}; losetup --find --show {file}")).trim().to_owned())
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status();
-    }
 }
 
 /// Promise: `cp` onto an image, by its name or a symbolic link, is refused with the remedy, in both
@@ -81,7 +66,7 @@ fn copies_write_through_links_and_into_devices() {
 #[test]
 fn block_devices_are_written() {
     let bench = bench();
-    let device = Loop::over(&bench, "disk");
+    let device = Loop::over(&bench, "disk", "4m");
     bench.shell("printf 'long, long bytes' >b");
     bench.ok(&format!("cp b {}", device.0));
     bench.ok(&format!("cp a {}", device.0));
@@ -126,7 +111,7 @@ fn no_output_overwrites_an_image() {
     let bench = bench();
     bench.ok("trace synth --events 1k --like a5 -o t.trace");
     bench.shell("mkdir dir mnt; for n in analysis.txt cachesim.json; do cp x.img dir/$n; done; cp x.img x.tar; cp x.img before");
-    let device = Loop::over(&bench, "disk");
+    let device = Loop::over(&bench, "disk", "4m");
     for (words, file) in [
         ("trace synth --events 1k --like a5 -o", "x.img"),
         ("trace import t.trace", "x.img"),

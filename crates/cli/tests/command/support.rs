@@ -97,6 +97,24 @@ impl Bench {
     }
 }
 
+/// A loop device, detached with its partitions when it is dropped.
+pub struct Loop(pub String);
+
+impl Loop {
+    /// Makes one over a file of the bench, which gets this size.
+    pub fn over(bench: &Bench, file: &str, size: &str) -> Self {
+        let script = format!("truncate -s {size} {file}; losetup --find --show {file}");
+        Self(bench.shell(&script).trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let partitions = Command::new("partx").args(["-d", &self.0]).stderr(Stdio::null()).status();
+        let _ = partitions.and(Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status());
+    }
+}
+
 /// Returns a line for each file below a directory: path, type and permissions, links, owner, size,
 /// time, and target or checksum.
 pub fn listing(dir: &Path) -> Vec<String> {

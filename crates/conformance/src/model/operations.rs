@@ -43,6 +43,10 @@ impl FileSystem for ModelFs {
         })
     }
 
+    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
+        self.statfs()
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         Ok(self.attr(self.tree.lock().get(ino)?))
     }
@@ -376,6 +380,14 @@ impl FileSystem for ModelFs {
             return Err(Error::NoSuchOffset);
         }
         blocks.seek(offset, size, what).ok_or(Error::NoSuchOffset)
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        Ok(self.statfs_at(ino)?.next_unit(offset))
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {

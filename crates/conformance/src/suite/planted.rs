@@ -93,6 +93,10 @@ impl FileSystem for Broken {
         self.fs.statfs()
     }
 
+    fn statfs_at(&self, ino: Ino) -> Result<FsStat> {
+        self.fs.statfs_at(ino)
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.fs.getattr(ino).map(|attr| self.attr(attr))
     }
@@ -235,6 +239,14 @@ impl FileSystem for Broken {
         let found = self.fs.seek(ino, offset, what)?;
         let early = self.bug == Bug::EarlyHole && what == Seek::Hole && found > offset + 1;
         Ok(if early { found - 1 } else { found })
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        self.fs.readable_after(ino, offset)
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.fs.passed_over()
     }
 
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {

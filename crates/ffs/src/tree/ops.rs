@@ -76,6 +76,10 @@ impl FileSystem for Ffs {
         })
     }
 
+    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
+        self.statfs()
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.attributes(ino)
     }

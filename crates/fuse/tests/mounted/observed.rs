@@ -128,6 +128,7 @@ forwarded! {
     fn limits() -> Limits;
     fn read_only() -> bool;
     fn statfs() -> Result<FsStat>;
+    fn statfs_at(ino: Ino) -> Result<FsStat>;
     fn getattr(ino: Ino) -> Result<Attr>;
     fn setattr(ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr>;
     fn lookup(dir: Ino, name: &[u8]) -> Result<Attr>;
@@ -146,6 +147,8 @@ forwarded! {
     fn write_late(ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize>;
     fn fallocate(ino: Ino, mode: FallocateMode, offset: u64, len: u64, by: Privilege) -> Result<()>;
     fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
+    fn readable_after(ino: Ino, offset: u64) -> Result<u64>;
+    fn passed_over() -> Vec<String>;
     fn getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
     fn setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
     fn listxattr(ino: Ino) -> Result<Vec<Vec<u8>>>;

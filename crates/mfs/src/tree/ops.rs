@@ -247,6 +247,14 @@ impl FileSystem for Mfs {
         self.seek_file(&state.di, offset, what)
     }
 
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        Ok(self.statfs_at(ino)?.next_unit(offset))
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn fsync(&self, _ino: Ino, _data_only: bool) -> Result<()> {
         self.volume.commit()
     }

@@ -87,7 +87,7 @@ impl Search {
             self.found.push(FoundMember { spec: candidate.clone(), label });
             return Ok(());
         };
-        if other == 0 || is_same_file(&self.found[other].spec, candidate) {
+        if other == 0 || is_same(&self.found[other].spec, candidate) {
             return Ok(());
         }
         let known = &self.found[other];
@@ -121,8 +121,13 @@ fn places(spec: &Spec) -> Option<Vec<String>> {
     Some(places.into_iter().map(|(_, path)| path).collect())
 }
 
-fn is_same_file(a: &Spec, b: &Spec) -> bool {
-    a.part == b.part && a.path.canonicalize().ok() == b.path.canonicalize().ok()
+/// Returns true if both name the same bytes of the same file or device.
+pub(super) fn is_same(a: &Spec, b: &Spec) -> bool {
+    let place = |spec: &Spec| {
+        let place = spec.place().ok()?;
+        Some((place.path.canonicalize().ok()?, place.bytes))
+    };
+    a == b || place(a).is_some_and(|a| place(b) == Some(a))
 }
 
 /// Returns the other partitions of the disk, and the files in its directory that are large enough.

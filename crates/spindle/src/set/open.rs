@@ -1,6 +1,6 @@
 //! An open set, with where its members are.
 
-use super::find::{FoundMember, find};
+use super::find::{FoundMember, find, is_same};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_with};
 use crate::newfs::open_new;
@@ -69,7 +69,8 @@ impl OpenSet {
         if spec.path.exists() {
             let not_a_member = || Error::new(format!("{name}: not a member of this set"));
             let members = self.members.lock();
-            let (_, device) = members.iter().find(|(other, _)| *other == spec).ok_or_else(not_a_member)?;
+            let (_, device) =
+                members.iter().find(|(other, _)| is_same(other, &spec)).ok_or_else(not_a_member)?;
             let own = read_label(&**device).context(name)?.filter(|own| own.set_id == label.set_id);
             return own.map(|own| own.member_id).ok_or_else(not_a_member);
         }
@@ -86,26 +87,32 @@ impl OpenSet {
     }
 }
 
-/// Opens the members of a set as the options say. Several partitions of a disk share its claim. A
-/// mount claims only the device of `spec`, so the others are claimed here.
+/// Opens the members of a set as the options say. Partitions that only we know share the claim of
+/// their disk. A mount claims only the device of `spec`, so the others are claimed here.
 fn open_members(
     spec: &Spec,
     found: Vec<FoundMember>,
     options: &OpenOptions,
 ) -> Result<Vec<(Spec, Arc<dyn Device>)>> {
-    let named = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
-    let mut claimed: Vec<PathBuf> = Vec::new();
+    let path = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
+    let named = Spec { path, ..spec.clone() }.place()?.path;
+    // What is claimed, and the disk that it belongs to.
+    let mut claimed: Vec<(PathBuf, PathBuf)> = Vec::new();
     let mut members = Vec::new();
     for FoundMember { spec, .. } in found {
-        let claim = if claimed.contains(&spec.path) {
+        let path = spec.place()?.path;
+        // A disk and its partitions exclude each other's claims, ours too.
+        let excluded =
+            |(other, disk): &(PathBuf, PathBuf)| *other == path || *other == spec.path || *disk == path;
+        let claim = if claimed.iter().any(excluded) {
             Claim::Elsewhere
-        } else if spec.path == named {
+        } else if path == named {
             options.claim
         } else {
             Claim::Kept
         };
         let device = open_with(&spec, &OpenOptions { claim, ..options.clone() })?;
-        claimed.push(spec.path.clone());
+        claimed.push((path, spec.path.clone()));
         members.push((spec, device));
     }
     Ok(members)

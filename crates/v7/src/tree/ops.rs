@@ -67,6 +67,10 @@ impl FileSystem for V7 {
         })
     }
 
+    fn statfs_at(&self, _ino: Ino) -> Result<FsStat> {
+        self.statfs()
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.attributes(ino)
     }
@@ -211,6 +215,10 @@ impl FileSystem for V7 {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        Ok(self.statfs_at(ino)?.next_unit(offset))
     }
 
     fn passed_over(&self) -> Vec<String> {

@@ -43,6 +43,10 @@ impl FileSystem for Through {
         self.0.statfs()
     }
 
+    fn statfs_at(&self, ino: Ino) -> Result<FsStat> {
+        self.0.fs().statfs_at(ino)
+    }
+
     fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.0.getattr(ino)
     }
@@ -146,6 +150,14 @@ impl FileSystem for Through {
         let found = self.0.seek(handle, offset, what);
         self.0.close(handle)?;
         found
+    }
+
+    fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
+        self.0.fs().readable_after(ino, offset)
+    }
+
+    fn passed_over(&self) -> Vec<String> {
+        self.0.fs().passed_over()
     }
 
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()> {
