@@ -82,6 +82,19 @@ impl ReadArgs {
     }
 }
 
+/// The end of the command lines of commands that list files, some of which have a `-h` of their own.
+#[derive(clap::Args, Debug)]
+pub struct Listed {
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
+    /// The files or directories; an image alone means its root
+    #[arg(value_name = "IMAGE[:/PATH]", required = true)]
+    pub targets: Vec<OsString>,
+}
+
 /// Opens an image for reading, and calls `work` with it.
 pub fn read<T>(image: &str, args: ReadArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     run(image, &args.open_options(), work)

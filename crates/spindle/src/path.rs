@@ -15,6 +15,14 @@ pub fn resolve<'a>(vfs: &'a Vfs, path: &[u8], follow: bool) -> Result<Node<'a>> 
     vfs.resolve(&OWNER, path, follow).named(path)
 }
 
+/// Resolves a name in a directory; a symbolic link is followed.
+///
+/// # Errors
+/// If there is no such file, or it is one of symbolic links that lead to each other.
+pub(crate) fn followed<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Node<'a>> {
+    vfs.resolve_from(&OWNER, child(vfs, dir, b".")?, name, true)
+}
+
 /// Resolves the parent directory of `path`, and returns it with the last name of the path. The name
 /// need not exist.
 ///

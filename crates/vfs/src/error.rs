@@ -128,6 +128,15 @@ impl Error {
         Self::Corrupt { what: what.trim_start_matches("corrupt: ").to_owned(), place: place.into() }
     }
 
+    /// Returns the problem and its place, for a text that says already that something is damaged.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Corrupt { what, place } => format!("{what} ({place})"),
+            other => other.to_string(),
+        }
+    }
+
     /// Returns [`Error::Unsupported`] with these parts.
     pub fn unsupported(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Unsupported { what: what.into(), remedy: remedy.into() }

@@ -90,7 +90,20 @@ impl Vfs {
     /// # Errors
     /// As [`Vfs::lookup`], and [`Error::Loop`] after 40 symbolic links.
     pub fn resolve(&self, cred: &Cred<'_>, path: &[u8], follow: bool) -> Result<Node<'_>> {
-        let mut at = self.root_node()?;
+        self.resolve_from(cred, self.root_node()?, path, follow)
+    }
+
+    /// Does the same with a path that begins in the directory `at`.
+    ///
+    /// # Errors
+    /// As [`Vfs::resolve`].
+    pub fn resolve_from<'a>(
+        &'a self,
+        cred: &Cred<'_>,
+        mut at: Node<'a>,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<Node<'a>> {
         let mut links = 0;
         let mut rest = Vec::new();
         push_names(&mut rest, path);

@@ -15,7 +15,7 @@ use picked::{Copied, Exists, Picked};
 use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
-    Adjust, Adjusted, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
+    Adjust, Adjusted, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
 };
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
@@ -32,8 +32,11 @@ use std::process::ExitCode;
 /// name on the command line is followed if it is a symbolic link, and written if it is a device or
 /// a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
 /// Without -p the copies belong to you, with the permissions that your umask allows. A SOURCE that
-/// is a symbolic link is followed, unless -P is given; links below it are copied as links. -v (see
-/// below) prints the name of each copy.
+/// is a symbolic link is followed, unless -P is given; links below it are copied as links, unless
+/// -L is given. -v (see below) prints the name of each copy.
+///
+/// With -L, a symbolic link that leads nowhere, in a circle, or to a directory that it is in is
+/// listed on standard error and left out. In an image, links lead to files of the image.
 ///
 /// What cannot be read in a damaged image is listed on standard error, and copying goes on: a file
 /// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
@@ -49,11 +52,17 @@ pub struct Args {
     /// Keep owners, permissions, times and extended attributes
     #[arg(short = 'p')]
     preserve: bool,
-    /// Copy everything as it is: -r, -p and -P
+    /// Copy everything as it is: -r, -p and, without -H and -L, -P
     #[arg(short = 'a')]
     archive: bool,
+    /// Follow symbolic links named on the command line (the default without -a)
+    #[arg(short = 'H', overrides_with_all = ["follow_named", "follow_all", "no_follow"])]
+    follow_named: bool,
+    /// Follow all symbolic links
+    #[arg(short = 'L', overrides_with_all = ["follow_named", "follow_all", "no_follow"])]
+    follow_all: bool,
     /// Copy symbolic links as links, also those named on the command line
-    #[arg(short = 'P')]
+    #[arg(short = 'P', overrides_with_all = ["follow_named", "follow_all", "no_follow"])]
     no_follow: bool,
     /// Keep existing files
     #[arg(short = 'n')]
@@ -82,9 +91,15 @@ impl Args {
         self.preserve || self.archive
     }
 
-    /// Returns true if symbolic links on the command line are followed.
-    const fn follow(&self) -> bool {
-        !(self.no_follow || self.archive)
+    /// Returns which symbolic links are followed.
+    const fn follow(&self) -> Follow {
+        if self.follow_all {
+            Follow::All
+        } else if self.no_follow || self.archive && !self.follow_named {
+            Follow::Never
+        } else {
+            Follow::Named
+        }
     }
 }
 
@@ -171,7 +186,7 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losse
         let exists = |path: &[u8]| Ok(parent.join(OsStr::from_bytes(path)).symlink_metadata().is_ok());
         let copied = |path: &[u8]| report(source, &name, copy.as_os_str().as_bytes(), path);
         let mut sink = picked(args, &mut sink, &exists, &copied);
-        send(args, source, None, &name, &mut sink, losses)?;
+        send(args, source, &Destination::Local(&copy), &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
 }
@@ -239,7 +254,7 @@ fn to_image(
         let copy = [to.image.as_bytes(), b":", &inside(&name)].concat();
         let copied = |path: &[u8]| report(source, &name, &copy, path);
         let mut sink = picked(args, &mut sink, &exists, &copied);
-        send(args, source, Some((&to.image, &dir)), &name, &mut sink, losses)?;
+        send(args, source, &Destination::Inside(&to.image, &dir), &name, &mut sink, losses)?;
     }
     Ok(sink.finish()?)
 }
@@ -264,12 +279,19 @@ fn report(source: &Target, name: &[u8], copy: &[u8], path: &[u8]) -> spindle::Re
     printed.map_err(Failure::into_error)
 }
 
-/// Sends one source to a sink. `target` is the image of the target and the directory in it, if the
-/// target is in an image.
+/// Where a copy goes.
+enum Destination<'a> {
+    /// To this path of this machine.
+    Local(&'a Path),
+    /// Into a directory of the image of this name.
+    Inside(&'a str, &'a Node<'a>),
+}
+
+/// Sends one source to a sink, which makes the copy `name` at its destination.
 fn send(
     args: &Args,
     source: &Target,
-    target: Option<(&str, &Node<'_>)>,
+    to: &Destination<'_>,
     name: &[u8],
     sink: &mut dyn Sink,
     losses: &Losses,
@@ -277,27 +299,34 @@ fn send(
     let progress = Progress::new("copying", None);
     let step = |bytes| progress.step(bytes);
     let mut sink = Adjusted::new(sink, Adjust::default(), &step);
-    match (source, target) {
+    let (follow, named) = (args.follow(), args.follow() != Follow::Never);
+    match (source, to) {
         (Target::Local(path), _) => {
-            let is_dir = path.is_dir() && (args.follow() || !path.is_symlink());
+            let is_dir = path.is_dir() && (named || !path.is_symlink());
             check_recursive(args, is_dir).context(path.display())?;
-            let source = LocalSource::new(path).below(name);
-            let source = if args.follow() { source } else { source.not_followed() };
+            let lost = |path: &str, error| losses.add(path, error);
+            let mut source = LocalSource::new(path).below(name).following(follow).past_links(&lost);
+            if let Destination::Local(copy) = to {
+                source = source.outside(copy);
+            }
             Ok(source.walk(&mut sink)?)
         }
-        (Target::Inside(from), Some((image, dir))) if from.image == image => {
+        (Target::Inside(from), Destination::Inside(image, dir)) if from.image == **image => {
             let vfs = dir.vfs();
-            let node = resolve(vfs, &from.path, args.follow())?;
+            let node = resolve(vfs, &from.path, named)?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
             check_not_below(&node, dir, name).named(&from.path)?;
             let lost = |error| losses.add(image, error);
-            ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
+            let is_copy = |ino| child(vfs, dir.ino(), name).is_ok_and(|copy| copy.ino() == ino);
+            let source = ImageSource::new(vfs, node).below(name).following(follow);
+            source.past_damage(&lost).outside(&is_copy).walk(&mut sink).named(&from.path)
         }
         (Target::Inside(from), _) => image::run(&from.image, &args.read.open_options(), |vfs| {
-            let node = resolve(vfs, &from.path, args.follow())?;
+            let node = resolve(vfs, &from.path, named)?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
             let lost = |error| losses.add(&from.image, error);
-            ImageSource::new(vfs, node).below(name).past_damage(&lost).walk(&mut sink).named(&from.path)
+            let source = ImageSource::new(vfs, node).below(name).following(follow);
+            source.past_damage(&lost).walk(&mut sink).named(&from.path)
         })
         .context(&from.image),
     }

@@ -1,7 +1,7 @@
 //! `spindle du`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Losses, ReadArgs};
+use crate::image::{self, Listed, Losses};
 use crate::listing::Names;
 use crate::output::Output;
 use crate::text::{encoded, human};
@@ -10,7 +10,6 @@ use spindle::path::resolve;
 use spindle::walk::{Visit, Walk, When};
 use spindle_vfs::{Ino, Node};
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Show the space that files in an image use
@@ -57,13 +56,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    read: ReadArgs,
-    /// Print help
-    #[arg(long, action = clap::ArgAction::HelpLong)]
-    help: Option<bool>,
-    /// The files or directories; an image alone means its root
-    #[arg(value_name = "IMAGE[:/PATH]", required = true)]
-    targets: Vec<OsString>,
+    listed: Listed,
 }
 
 /// The space of a file or directory.
@@ -90,7 +83,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (names, out) = (Names::for_stdout(), Output::stdout());
     let mut counter = Counter { args, names, out, found: Vec::new(), counted: HashSet::new(), total: 0 };
     let mut image = String::new();
-    let code = image::read_each(&args.targets, args.read, |vfs, target, _| {
+    let code = image::read_each(&args.listed.targets, args.listed.read, |vfs, target, _| {
         if image != target.image {
             image.clone_from(&target.image);
             counter.counted.clear();

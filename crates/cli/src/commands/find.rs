@@ -1,6 +1,7 @@
 //! `spindle find`
 
 mod expression;
+mod parse;
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Losses, ReadArgs};
@@ -8,7 +9,8 @@ use crate::interrupt;
 use crate::listing::{self, Names};
 use crate::output::Output;
 use crate::text::encoded;
-use expression::{Action, Expression, Parsed, begins_expression};
+use expression::{Action, Expression};
+use parse::{Parsed, begins_expression};
 use spindle::path::{names_before_damage, resolve};
 use spindle::walk::{Visit, Walk, When};
 use spindle_clock::{Clock, SystemClock, Timestamp};
@@ -74,7 +76,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if targets.is_empty() {
         return Err(Failure::usage("find: name an image before the expression"));
     }
-    let parsed = expression::parse(words)?;
+    let parsed = parse::parse(words)?;
     let mut out = Output::stdout();
     let losses = Losses::default();
     let now = SystemClock.now();

@@ -2,7 +2,7 @@
 
 use crate::describe::Description;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Losses, ReadArgs};
+use crate::image::{self, Listed, Losses};
 use crate::listing::{self, Names};
 use crate::output::Output;
 use crate::text;
@@ -11,7 +11,6 @@ use spindle_clock::Timestamp;
 use spindle_vfs::{Attr, Error, FileKind, Ino, Node, Vfs};
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -104,13 +103,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    read: ReadArgs,
-    /// Print help
-    #[arg(long, action = clap::ArgAction::HelpLong)]
-    help: Option<bool>,
-    /// The files or directories; an image alone means its root
-    #[arg(value_name = "IMAGE[:/PATH]", required = true)]
-    targets: Vec<OsString>,
+    listed: Listed,
 }
 
 impl Args {
@@ -165,7 +158,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::stdout();
     let mut found = Vec::new();
     let losses = Losses::default();
-    let code = image::read_each(&args.targets, args.read, |vfs, target, _| {
+    let code = image::read_each(&args.listed.targets, args.listed.read, |vfs, target, _| {
         let lost = |failure| losses.add(&target.image, failure);
         let (out, found, seen) = (&mut out, &mut found, HashSet::new());
         Lister { args, names: args.names(), vfs, out, found, lost: &lost, seen }.list(&target.path)
@@ -185,7 +178,7 @@ impl<'v> Lister<'_, 'v> {
         if !node.is_dir() || self.args.directory {
             return self.show(path, path, node.attr());
         }
-        let headed = self.args.recursive || self.args.targets.len() > 1;
+        let headed = self.args.recursive || self.args.listed.targets.len() > 1;
         let mut todo = vec![(path.to_vec(), node)];
         let mut first = true;
         while let Some((path, dir)) = todo.pop() {

@@ -187,6 +187,52 @@ fn cp_as_bsd_has_it() {
     bench.check("a.img");
 }
 
+/// Promise: cp -L copies what symbolic links lead to, from this machine and inside images; circles
+/// are listed and left out; the last of -H, -L and -P wins; and no copy enters itself.
+#[test]
+fn cp_follows_links() {
+    let bench = image();
+    bench.write("t/sub/two", "two\n");
+    bench.shell("ln -s sub t/dir; ln -s dir/two t/link; ln -s t top; touch -d @1000 t/sub/two");
+    bench.ok("cp -rL t a.img:/");
+    assert_eq!(bench.ok("cat a.img:/t/link a.img:/t/dir/two"), "two\ntwo\n");
+    assert_eq!(bench.json("stat --json a.img:/t/link")[0]["kind"], "regular file");
+    bench.ok("cp -RPLHP top a.img:/p");
+    assert_eq!(bench.json("stat --json a.img:/p")[0]["target"], "t");
+    bench.ok("cp -RPLH top a.img:/h");
+    assert_eq!(bench.json("stat --json a.img:/h/dir")[0]["target"], "sub");
+    bench.ok("cp -aL top a.img:/a");
+    assert_eq!(bench.json("stat --json a.img:/a/link")[0]["mtime"], "1970-01-01T00:16:40.000000000Z");
+    bench.ok("cp -rL a.img:/h out");
+    bench.shell("test ! -L out/link; cmp out/link t/sub/two; cmp out/dir/two t/sub/two");
+
+    bench.shell("ln -s .. t/sub/up; ln -s loop t/loop; ln -s none t/gone");
+    let ran = bench.run("cp -rL t a.img:/l");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let levels = "too many levels of symbolic links";
+    for line in [
+        format!("t/dir/up: {levels}"),
+        format!("t/sub/up: {levels}"),
+        format!("t/loop: {levels}"),
+        "t/gone: no such file".into(),
+        "4 things could not be read".into(),
+    ] {
+        assert!(ran.err.contains(&line), "{line} is not in {}", ran.err);
+    }
+    assert_eq!(bench.ok("find a.img:/l"), "/l\n/l/dir\n/l/dir/two\n/l/link\n/l/sub\n/l/sub/two\n");
+
+    // Links that lead above the copy, and a copy below what is copied.
+    bench.ok("ln -s / a.img:/t/root");
+    let ran = bench.run("cp -rL a.img:/t a.img:/self");
+    assert!(ran.code == 1 && ran.err.contains("/root/self: a directory cannot be copied into itself"));
+    assert!(ran.err.contains("/root/t: too many symbolic links"), "{}", ran.err);
+    assert_eq!(bench.ok("ls -A a.img:/self/root/l/sub"), "two\n");
+    bench.shell("mkdir -p d/sub");
+    bench.fails("cp -r d d/sub", 1, &["d/sub/d: a directory cannot be copied into itself"]);
+    bench.shell("test ! -e d/sub/d/sub/d");
+    bench.check("a.img");
+}
+
 /// Promise: when the reader closes the pipe, the program ends without a message, as with SIGPIPE.
 #[test]
 fn closed_pipes_are_quiet() {

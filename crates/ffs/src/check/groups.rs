@@ -137,7 +137,7 @@ impl Checker<'_> {
         let map = match GroupMap::check(layout, block, cgx) {
             Ok(map) => map,
             Err(error) => {
-                return self.findings.push(Finding::GroupUnusable { cgx, why: error.to_string() });
+                return self.findings.push(Finding::GroupUnusable { cgx, why: error.problem() });
             }
         };
         let group = Group::new(layout, &map, block);

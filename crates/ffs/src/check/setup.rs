@@ -35,7 +35,7 @@ pub(super) fn find_superblock(
         },
     };
     if let Err(error) = standard {
-        findings.push(Finding::SuperblockUnusable { why: error.to_string(), replica: at });
+        findings.push(Finding::SuperblockUnusable { why: error.problem(), replica: at });
     }
     Ok((superblock, Some(at)))
 }

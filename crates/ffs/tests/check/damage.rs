@@ -372,6 +372,7 @@ fn each_kind_is_found_where_it_is() {
             let found: Vec<Value> =
                 report.findings.iter().map(|found| serde_json::to_value(found).unwrap()).collect();
             let text: Vec<String> = report.findings.iter().take(20).map(ToString::to_string).collect();
+            assert!(text.iter().all(|text| !text.contains("corrupt:")), "{name}: said twice in {text:#?}");
             for exact in &want.exactly {
                 let hits = found.iter().filter(|found| matches(found, exact)).count();
                 assert_eq!(hits, 1, "{name}: {exact} in {text:#?}");

@@ -60,7 +60,7 @@ impl Checker {
                 Ok(cylinder) => (cylinder.kind, cylinder.fresh, None),
                 Err(error) => {
                     let (kind, fresh) = self.contents_of(number)?;
-                    (kind, fresh, Some(error.to_string()))
+                    (kind, fresh, Some(error.problem()))
                 }
             };
             let mut referred = settled.get(&number).map(|doubt| (doubt.kind, doubt.block));

@@ -87,7 +87,7 @@ impl Checker {
         if decoded.is_err() {
             self.tied_headers.extend(seen);
         }
-        Ok(decoded.map_err(|error| error.to_string()))
+        Ok(decoded.map_err(|error| error.problem()))
     }
 
     /// Reads the attributes of a file.

@@ -53,7 +53,7 @@ impl Checker {
                     _ => format!("{wrong} BLOCKS ARE MARKED WRONGLY"),
                 }
             }
-            (Err(error), _) | (_, Err(error)) => error.to_string(),
+            (Err(error), _) | (_, Err(error)) => error.problem(),
         };
         let class = class.name.to_string();
         self.findings.push(Finding::Map { class, page, what });

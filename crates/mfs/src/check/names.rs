@@ -148,7 +148,7 @@ impl Checker {
             let node = match self.decode_node(dir, at) {
                 Ok(node) => node,
                 Err(error @ Error::Device(_)) => return Err(error),
-                Err(error) => break 'damaged error.to_string(),
+                Err(error) => break 'damaged error.problem(),
             };
             if self.cylinders[index(cylinder)].kind != Kind::Names {
                 self.doubt(cylinder, Kind::Names, position);

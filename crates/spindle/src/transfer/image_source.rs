@@ -1,13 +1,13 @@
 //! A tree in a file system as a source.
 //!
-//! The file system may be damaged or hostile. Names are checked, and no directory is entered twice,
-//! so the walk always ends. It fails at the first thing that cannot be read, or
+//! The file system may be damaged or hostile. Names are checked, and no directory is entered twice
+//! (where all symbolic links are followed, not within itself), so the walk always ends. It fails at the first thing that cannot be read, or
 //! ([`ImageSource::past_damage`]) says what is lost and goes on.
 
 use super::links::Links;
-use super::{Body, ImageContent, Meta, Sink, Source, check_name, join};
+use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
-use crate::path::{child, names_before_damage};
+use crate::path::{child, followed, names_before_damage};
 use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
 use std::collections::HashSet;
 
@@ -16,20 +16,37 @@ pub struct ImageSource<'a> {
     vfs: &'a Vfs,
     root: Node<'a>,
     prefix: Vec<u8>,
+    follow: Follow,
     lost: Option<&'a dyn Fn(Error)>,
+    is_copy: Option<&'a dyn Fn(Ino) -> bool>,
 }
 
 struct Level<'a> {
     dir: Node<'a>,
     path: Vec<u8>,
     names: std::vec::IntoIter<Vec<u8>>,
+    /// A symbolic link was followed on the way.
+    behind_link: bool,
 }
 
 impl<'a> ImageSource<'a> {
     /// Returns a source of `root` and everything below it.
     #[must_use]
     pub fn new(vfs: &'a Vfs, root: Node<'a>) -> Self {
-        Self { vfs, root, prefix: Vec::new(), lost: None }
+        Self { vfs, root, prefix: Vec::new(), follow: Follow::Named, lost: None, is_copy: None }
+    }
+
+    /// Returns a source that follows these symbolic links below its root.
+    #[must_use]
+    pub fn following(self, follow: Follow) -> Self {
+        Self { follow, ..self }
+    }
+
+    /// Returns a source that refuses to enter a directory of which `is_copy` returns true, because
+    /// it is copied into that: such a copy would never end.
+    #[must_use]
+    pub fn outside(self, is_copy: &'a dyn Fn(Ino) -> bool) -> Self {
+        Self { is_copy: Some(is_copy), ..self }
     }
 
     /// Returns a source with `prefix` as the path of the root of the transfer.
@@ -50,9 +67,9 @@ impl Source for ImageSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
         let reader = Reader { vfs: self.vfs, lost: self.lost };
         let mut links = Links::default();
-        let mut directories = HashSet::new();
-        let mut levels = Vec::new();
-        levels.extend(reader.send(self.root, &self.prefix, &mut links, &mut directories, sink)?);
+        let mut directories = HashSet::from([self.root.ino()]);
+        let mut levels: Vec<Level<'_>> = Vec::new();
+        levels.extend(reader.send(self.root, &self.prefix, Some(&mut links), sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -62,11 +79,38 @@ impl Source for ImageSource<'_> {
                 continue;
             }
             let path = join(&level.path, &name);
-            let found = child(reader.vfs, level.dir.ino(), &name).map_err(Error::from);
-            if let Some(node) = reader.read(&path, found)? {
-                let entered = reader.send(node, &path, &mut links, &mut directories, sink);
-                levels.extend(entered.named(&path)?);
+            let (dir, mut behind_link) = (level.dir.ino(), level.behind_link);
+            let found = child(reader.vfs, dir, &name).map_err(Error::from);
+            let Some(mut node) = reader.read(&path, found)? else { continue };
+            let is_followed = self.follow == Follow::All && node.attr().kind == FileKind::Symlink;
+            if is_followed {
+                let found = followed(reader.vfs, dir, &name).map_err(Error::from);
+                let Some(found) = reader.read(&path, found)? else { continue };
+                node = found;
+                behind_link = true;
             }
+            if node.is_dir() {
+                let ino = node.ino();
+                let again = match self.follow {
+                    Follow::All => levels.iter().any(|level| level.dir.ino() == ino),
+                    Follow::Never | Follow::Named => !directories.insert(ino),
+                };
+                let refused = if again && behind_link {
+                    Err(FsError::Loop.into())
+                } else if again {
+                    Err(FsError::corrupt("a directory has two names", format!("inode {}", ino.0)).into())
+                } else if self.is_copy.is_some_and(|is_copy| is_copy(ino)) {
+                    Err(Error::new("a directory cannot be copied into itself"))
+                } else {
+                    Ok(())
+                };
+                if reader.read(&path, refused)?.is_none() {
+                    continue;
+                }
+            }
+            let links = (!is_followed).then_some(&mut links);
+            let entered = reader.send(node, &path, links, sink).named(&path)?;
+            levels.extend(entered.map(|level| Level { behind_link, ..level }));
         }
         Ok(())
     }
@@ -91,7 +135,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes one node to `sink`. Returns the level to enter if it is a directory.
+    /// Passes one node to `sink`, with `links` as one of the names of a file that may have others.
+    /// Returns the level to enter if it is a directory.
     ///
     /// # Errors
     /// Those of the sink, and, without `lost`, those of the file system.
@@ -99,15 +144,14 @@ impl<'a> Reader<'a> {
         &self,
         node: Node<'a>,
         path: &[u8],
-        links: &mut Links,
-        directories: &mut HashSet<Ino>,
+        links: Option<&mut Links>,
         sink: &mut dyn Sink,
     ) -> Result<Option<Level<'a>>> {
         let fs = &**self.vfs.fs();
         let attr = node.attr();
         let mut meta = meta_of(attr);
         if attr.kind != FileKind::Directory
-            && let Some(first) = links.add((0, attr.ino.0), attr.nlink, path)
+            && let Some(first) = links.and_then(|links| links.add((0, attr.ino.0), attr.nlink, path))
         {
             sink.put(super::Node { path, body: Body::HardLink(&first), meta })?;
             return Ok(None);
@@ -125,15 +169,15 @@ impl<'a> Reader<'a> {
         };
         let body = match attr.kind {
             FileKind::Directory => {
-                if !directories.insert(attr.ino) {
-                    let place = format!("inode {}", attr.ino.0);
-                    let twice = FsError::corrupt("a directory has two names", place).into();
-                    return self.read(path, Err(twice));
-                }
                 sink.put(super::Node { path, body: Body::Directory, meta })?;
                 let (names, damage) = names_before_damage(self.vfs, attr.ino);
                 self.read(path, damage.map_or(Ok(()), |error| Err(error.into())))?;
-                return Ok(Some(Level { dir: node, path: path.to_vec(), names: names.into_iter() }));
+                return Ok(Some(Level {
+                    dir: node,
+                    path: path.to_vec(),
+                    names: names.into_iter(),
+                    behind_link: false,
+                }));
             }
             FileKind::Regular => {
                 content = ImageContent::new(fs, attr);

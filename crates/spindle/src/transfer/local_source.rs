@@ -1,10 +1,10 @@
 //! A directory of this machine as a source.
 //!
-//! All files are opened relative to open directories, never through a symbolic link. So paths of
-//! any length work, and no other process can redirect the walk.
+//! All files are opened relative to open directories, never through a symbolic link that is not to
+//! be followed. So paths of any length work, and no other process can redirect the walk.
 
 use super::links::Links;
-use super::{Body, Content, Extents, Meta, Node, Sink, Source, extents_of, join};
+use super::{Body, Content, Extents, Follow, Meta, Node, Sink, Source, extents_of, join};
 use crate::error::{Context, Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fgetxattr, flistxattr};
 use rustix::io::Errno;
@@ -16,30 +16,62 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A source that walks a file or directory of this machine.
-pub struct LocalSource {
+pub struct LocalSource<'a> {
     path: PathBuf,
     prefix: Vec<u8>,
-    follow: bool,
+    follow: Follow,
+    lost: Option<Lost<'a>>,
+    copy: Option<&'a Path>,
 }
+
+/// Is called with the path of a symbolic link that cannot be followed, and the reason.
+type Lost<'a> = &'a dyn Fn(&str, Error);
+
+/// Device and inode number.
+type Id = (u64, u64);
 
 /// A directory on the path to the current node.
 struct Level {
     dir: OwnedFd,
+    id: Id,
     path: Vec<u8>,
     names: std::vec::IntoIter<Vec<u8>>,
 }
 
-impl LocalSource {
+impl<'a> LocalSource<'a> {
     /// Returns a source of `path`, which may be a symbolic link, and of everything below it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), prefix: Vec::new(), follow: true }
+        Self { path: path.to_owned(), prefix: Vec::new(), follow: Follow::Named, lost: None, copy: None }
     }
 
-    /// Returns a source of the symbolic link itself, if the path is one.
+    /// Returns a source that follows these symbolic links.
     #[must_use]
-    pub fn not_followed(self) -> Self {
-        Self { follow: false, ..self }
+    pub fn following(self, follow: Follow) -> Self {
+        Self { follow, ..self }
+    }
+
+    /// Returns a source that leaves out symbolic links below it that lead nowhere, to each other or
+    /// to a directory that they are in, and calls `lost` with each.
+    #[must_use]
+    pub fn past_links(self, lost: Lost<'a>) -> Self {
+        Self { lost: Some(lost), ..self }
+    }
+
+    /// Returns a source that refuses to enter the directory `copy`, into which it is copied: that
+    /// copy would never end.
+    #[must_use]
+    pub fn outside(self, copy: &'a Path) -> Self {
+        Self { copy: Some(copy), ..self }
+    }
+
+    /// Refuses the directory with this status if it is where the copy goes.
+    fn check_outside(&self, stat: &Stat) -> Result<()> {
+        let Some(copy) = self.copy.and_then(|copy| rustix::fs::stat(copy).ok()) else { return Ok(()) };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && id_of(&copy) == id_of(stat) {
+            return Err(Error::new("a directory cannot be copied into itself"));
+        }
+        Ok(())
     }
 
     /// Returns a source with `prefix` as the path of the root of the transfer.
@@ -49,7 +81,7 @@ impl LocalSource {
     }
 }
 
-impl Source for LocalSource {
+impl Source for LocalSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
         let prefix = &self.prefix[..];
         let mut links = Links::default();
@@ -59,10 +91,10 @@ impl Source for LocalSource {
             self.path.join(OsStr::from_bytes(rel)).display().to_string()
         };
         let name = self.path.as_os_str();
-        let (look, open) = if self.follow {
-            (AtFlags::empty(), OFlags::empty())
-        } else {
+        let (look, open) = if self.follow == Follow::Never {
             (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
+        } else {
+            (AtFlags::empty(), OFlags::empty())
         };
         let top = rustix::fs::statat(CWD, name, look).context(self.path.display())?;
         let mut levels: Vec<Level> = Vec::new();
@@ -78,11 +110,26 @@ impl Source for LocalSource {
                 continue;
             }
             let name = OsStr::from_bytes(&name);
-            let entered = rustix::fs::statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(Error::from)
-                .and_then(|stat| {
-                    send(level.dir.as_fd(), name, &path, &stat, OFlags::NOFOLLOW, &mut links, sink)
-                })
+            let Some(Level { dir, .. }) = levels.last() else { break };
+            let dir = dir.as_fd();
+            let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            let mut stat = found.context(place(&path))?;
+            let mut open = OFlags::NOFOLLOW;
+            if self.follow == Follow::All {
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+                    open = OFlags::empty();
+                }
+                stat = match (reached(dir, name, &levels), self.lost) {
+                    (Err(error), Some(lost)) => {
+                        lost(&place(&path), error);
+                        continue;
+                    }
+                    (found, _) => found.context(place(&path))?,
+                };
+            }
+            let entered = self
+                .check_outside(&stat)
+                .and_then(|()| send(dir, name, &path, &stat, open, &mut links, sink))
                 .context(place(&path))?;
             levels.extend(entered);
         }
@@ -90,7 +137,25 @@ impl Source for LocalSource {
     }
 }
 
-/// Passes one node to `sink`. Returns the level to enter if it is a directory.
+fn id_of(stat: &Stat) -> Id {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Returns what the name leads to, where symbolic links are followed.
+///
+/// # Errors
+/// Those of the system; ELOOP if it leads to a directory that it is in.
+fn reached(dir: BorrowedFd<'_>, name: &OsStr, levels: &[Level]) -> Result<Stat> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::empty())?;
+    let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if is_dir && levels.iter().any(|level| level.id == id_of(&stat)) {
+        return Err(Errno::LOOP.into());
+    }
+    Ok(stat)
+}
+
+/// Passes one node to `sink`; `follow` are flags for opening it. Returns the level to enter if it
+/// is a directory.
 fn send(
     dir: BorrowedFd<'_>,
     name: &OsStr,
@@ -104,7 +169,8 @@ fn send(
     let mut meta = meta_of(stat);
     let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
     if kind != FileType::Directory
-        && let Some(first) = links.add((stat.st_dev, stat.st_ino), nlink, path)
+        && follow.contains(OFlags::NOFOLLOW)
+        && let Some(first) = links.add(id_of(stat), nlink, path)
     {
         sink.put(Node { path, body: Body::HardLink(&first), meta })?;
         return Ok(None);
@@ -116,7 +182,7 @@ fn send(
             meta.xattrs = xattrs(&fd)?;
             sink.put(Node { path, body: Body::Directory, meta })?;
             let names = sorted_names(&fd)?.into_iter();
-            return Ok(Some(Level { dir: fd, path: path.to_vec(), names }));
+            return Ok(Some(Level { dir: fd, id: id_of(stat), path: path.to_vec(), names }));
         }
         FileType::RegularFile => {
             let fd = open(dir, name, follow)?;

@@ -137,6 +137,18 @@ fn extents_of(size: u64, mut data_after: impl FnMut(u64) -> Result<(u64, u64)>) 
     Ok(found)
 }
 
+/// The symbolic links that a source follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// None.
+    Never,
+    /// The one that is named, if it is one.
+    #[default]
+    Named,
+    /// All. Each becomes a file of its own, also if it leads to another name of one.
+    All,
+}
+
 /// The origin of a transfer.
 pub trait Source {
     /// Passes all nodes to `sink`, and does not finish it: several sources can fill one sink.

@@ -228,6 +228,69 @@ fn existing_files_are_replaced() {
     assert_eq!(resolve(&fs, b"/dir/empty", true).unwrap().attr().mtime, before);
 }
 
+/// Promise: a source that follows all symbolic links sends what they lead to, each as a file of its
+/// own, and leaves out those that lead nowhere (ENOENT), to each other or to a directory that they
+/// are in (ELOOP), on this machine as in an image; without a listener the first of these ends it.
+#[test]
+fn all_links_are_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir(at("sub")).unwrap();
+    std::fs::write(at("file"), "content").unwrap();
+    std::fs::write(at("sub/deep"), "deep").unwrap();
+    std::fs::hard_link(at("file"), at("hard")).unwrap();
+    let links = [("a", "sub/../file"), ("b", "sub"), ("gone", "nowhere"), ("x", "y"), ("y", "x")];
+    for (name, target) in [&links[..], &[("up", "."), ("sub/top", "..")]].concat() {
+        std::os::unix::fs::symlink(target, at(name)).unwrap();
+    }
+    let image = model();
+    let root = image.root_node().unwrap();
+    let mut sink = ImageSink::new(&root, b"/", KEEP);
+    LocalSource::new(dir.path()).walk(&mut sink).unwrap();
+    drop(sink);
+
+    let sent = |notes: Notes| -> Vec<String> {
+        let shown = |Recorded { path, body, .. }| format!("{path}: {}", body.split(',').next().unwrap());
+        notes.0.into_iter().map(shown).collect()
+    };
+    let (mut local, mut inside) = (Notes::default(), Notes::default());
+    let lost = std::cell::RefCell::new(Vec::new());
+    let note = |path: &str, error: Error| {
+        let path = path.strip_prefix(&format!("{}/", dir.path().display())).unwrap();
+        let why = if error.to_string().contains("no such file") { "ENOENT" } else { "ELOOP" };
+        assert!(why == "ENOENT" || error.to_string().contains("symbolic links"), "{error}");
+        lost.borrow_mut().push(format!("{path}: {why}"));
+    };
+    LocalSource::new(dir.path()).following(Follow::All).past_links(&note).walk(&mut local).unwrap();
+    let lost_inside = std::cell::RefCell::new(Vec::new());
+    let note = |error: Error| {
+        let why = if error.is(&spindle_vfs::Error::NotFound) { "ENOENT" } else { "ELOOP" };
+        assert!(why == "ENOENT" || error.is(&spindle_vfs::Error::Loop), "{error}");
+        let text = error.to_string();
+        lost_inside.borrow_mut().push(format!("{}: {why}", text.split(": ").next().unwrap()));
+    };
+    let source = || ImageSource::new(&image, image.root_node().unwrap()).following(Follow::All);
+    source().past_damage(&note).walk(&mut inside).unwrap();
+    let left_out = ["b/top: ELOOP", "gone: ENOENT", "sub/top: ELOOP", "up: ELOOP", "x: ELOOP", "y: ELOOP"];
+    assert_eq!(*lost.borrow(), left_out);
+    assert_eq!(*lost_inside.borrow(), left_out);
+    let expected = [
+        ": directory",
+        "a: file of 7",
+        "b: directory",
+        "b/deep: file of 4",
+        "file: file of 7",
+        "hard: same as file",
+        "sub: directory",
+        "sub/deep: file of 4",
+    ];
+    assert_eq!(sent(local), expected);
+    assert_eq!(sent(inside), expected);
+    let error = source().walk(&mut Notes::default()).unwrap_err();
+    assert!(error.is(&spindle_vfs::Error::Loop), "{error}");
+    assert!(LocalSource::new(dir.path()).following(Follow::All).walk(&mut Notes::default()).is_err());
+}
+
 fn tar(args: &[&str], dir: &Path) -> Vec<u8> {
     let out = std::process::Command::new("tar").args(args).current_dir(dir).output().expect("GNU tar runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

@@ -207,7 +207,7 @@ impl<'a> Checker<'a> {
             Ok(layout.format.decode_link(&bytes))
         });
         if let Err(error) = &walked {
-            self.findings.push(Finding::BadFreeList { why: error.to_string() });
+            self.findings.push(Finding::BadFreeList { why: error.problem() });
         }
         let (mut both, mut first, mut neither) = (0, 0, 0);
         for block in (layout.s_isize..layout.s_fsize).map(Block) {
