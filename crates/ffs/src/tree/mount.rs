@@ -160,7 +160,7 @@ impl Ffs {
             objections,
         };
         if let Err(error) = ffs.check_root() {
-            ffs.lost_root = Some(ffs.stand_in_for_root(error)?);
+            ffs.lost_root = Some(ffs.stand_in_for_root(Some(error))?);
         }
         // What was not clean is not to be believed after the next crash either: no log.
         if !read_only && ffs.was_clean {
