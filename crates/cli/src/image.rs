@@ -95,7 +95,7 @@ impl ReadArgs {
     }
 }
 
-/// The end of the command lines of commands that list files, some of which have a `-h` of their own.
+/// The end of the command lines of commands that list files and have a `-h` of their own.
 #[derive(clap::Args, Debug)]
 pub struct Listed {
     #[command(flatten)]

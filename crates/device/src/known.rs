@@ -49,8 +49,8 @@ pub(crate) fn node_of(path: &Path, part: &Range<u64>) -> Option<PathBuf> {
     known_partitions(path).into_iter().find(|known| known.bytes == *part).map(|known| known.node)
 }
 
-/// Returns what helps if the bytes `part` of the disk at `path` cannot be claimed, because something
-/// else uses the disk, and the system has no device for them.
+/// Returns what helps if the bytes `part` of the disk at `path` cannot be claimed, because
+/// something else uses the disk, and the system has no device for them.
 pub(crate) fn remedy(path: &Path, part: &Range<u64>) -> String {
     let disk = path.display();
     let limit =

@@ -1,6 +1,6 @@
 //! Compares partition tables written by util-linux with Spindle's reading of them.
 
-use spindle_device::{FileDevice, OpenOptions, Scheme, open_spec, partitions};
+use spindle_device::{FileDevice, OpenOptions, Place, Scheme, Spec, open_spec, partitions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -111,4 +111,47 @@ fn nested_disklabel_of_fdisk() {
     assert_eq!(bytes[80 * 512..81 * 512], [0x5a; 512]);
     let device = open_spec(&name("a"), &OpenOptions::read_only()).unwrap();
     assert_eq!(device.info().size_bytes, 4080 * 512);
+}
+
+/// Promise: of a block device, a partition is the device that the system has for exactly its bytes;
+/// where it has none, and for other parts, it is these bytes of the disk.
+#[test]
+fn partitions_that_the_system_knows() {
+    struct Loop(String);
+    impl Drop for Loop {
+        fn drop(&mut self) {
+            let _ = Command::new("partx").args(["-d", &self.0]).status();
+            let _ = Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status();
+        }
+    }
+    let (_dir, path) = image(50 << 20);
+    run("sfdisk", &["-q", "--label", "dos"], &path, "start=2048, size=8192\nstart=16384, size=8192\n");
+    let disk = Loop(run("losetup", &["--find", "--show"], &path, "").trim().to_owned());
+    let add = |part: &str, start: &str, size: &str| {
+        let added = Command::new("addpart").args([&disk.0, part, start, size]).status().unwrap();
+        assert!(added.success());
+    };
+    // The second is a sector longer on the disk than the system has it.
+    add("1", "2048", "8192");
+    add("2", "16384", "8191");
+    let place = |part: &str| Spec::parse(&format!("{}@{part}", disk.0)).unwrap().place().unwrap();
+    let node = PathBuf::from(format!("{}p1", disk.0));
+    assert_eq!(place("s1"), Place { path: node, bytes: None });
+    let bytes = |start: u64, end: u64| Place { path: disk.0.clone().into(), bytes: Some(start..end) };
+    assert_eq!(place("s2"), bytes(16384 * 512, 24576 * 512));
+    assert_eq!(place("offset=1048576"), bytes(1 << 20, u64::MAX));
+
+    let open = |part: &str| open_spec(&format!("{}@{part}", disk.0), &OpenOptions::read_write());
+    let device = open("s1").unwrap();
+    assert_eq!((device.info().size_bytes, &device.info().name), (8192 * 512, &format!("{}@s1", disk.0)));
+    device.write_at(512, &[0x5a; 512]).unwrap();
+    device.flush().unwrap();
+    let busy = open("s2").err().unwrap().to_string();
+    assert!(busy.contains(&format!("which overlaps {}p2", disk.0)), "{busy}");
+    drop(device);
+    drop(open("s2").unwrap());
+    let whole = open_spec(&disk.0, &OpenOptions::look()).unwrap();
+    let mut read = [0; 512];
+    whole.read_at(2049 * 512, &mut read).unwrap();
+    assert_eq!(read, [0x5a; 512]);
 }

@@ -1,8 +1,9 @@
 //! The mount options of `-o`.
 //!
-//! [`MountOptions`] is plain data. The words that set it are in one table (`table`). It contains the options of this crate and also those of the
+//! [`MountOptions`] is plain data. It contains the options of this crate and also those of the
 //! caller (`offset`, `force`, the access-time policy), because `mount(8)` passes all of them in one
-//! string. Later options override earlier ones, as with every `mount`.
+//! string. Later options override earlier ones, as with every `mount`. What each is called and does
+//! is in one table (`table`), which the help is made of, too.
 
 mod table;
 mod values;
@@ -209,7 +210,8 @@ impl MountOptions {
     /// mounts.
     ///
     /// # Errors
-    /// As [`Self::parse`], and [`Error::Option`] with the first option that a remount cannot change.
+    /// As [`Self::parse`], and [`Error::Option`] with the first option that a remount cannot
+    /// change.
     pub fn remounted(&self, text: &str) -> Result<Self> {
         let mut new = self.clone();
         for word in split(text).into_iter().filter(|word| !self.is_shown(word)) {

@@ -1,5 +1,5 @@
-//! Mounts of partitions of block devices: loop devices, whose partitions the system is told of by
-//! hand, because not every kernel reads every table.
+//! Mounts of partitions of block devices. A test itself makes the devices for the partitions of its
+//! loop devices, because not every kernel reads every table.
 
 use crate::helpers::run_as;
 use crate::mounts::in_namespace;
