@@ -1,6 +1,6 @@
 //! What import, export, cp and mv do where a part of their work fails.
 
-use crate::support::{Bench, Ran, listing};
+use crate::support::{Bench, Ran};
 use std::process::{Command, Stdio};
 
 /// Runs `spindle` as an ordinary user.
@@ -131,8 +131,9 @@ fn sizes_do_not_contradict_each_other() {
     assert_eq!(bench.path("r.img").metadata().unwrap().len() % 1000, 0);
 }
 
-/// Promise: the missing directories of a target of import are created; an export of nothing leaves
-/// nothing; what is left out is named.
+/// Promise: the missing directories of a target of import are created, and the file at whose offset
+/// it makes a file system; an export of nothing leaves nothing; what is left out is named; cp copies
+/// the content of a root.
 #[test]
 fn targets_are_made_when_there_is_something_for_them() {
     let bench = Bench::new();
@@ -154,7 +155,14 @@ fn targets_are_made_when_there_is_something_for_them() {
         ran.err
     );
     bench.check("a.img");
-    assert_eq!(listing(&bench.path("src")).len(), 3);
+
+    bench.shell("mkdir whole; truncate -s 1m short.img; truncate -s 1100k cut.img");
+    bench.ok("cp -a a.img:/ whole/");
+    bench.shell("cmp whole/usr/src/file src/file");
+    for (size, name) in [("", "new"), ("-s fit", "short"), ("-s fit", "cut")] {
+        bench.ok(&format!("import {size} src {name}.img@offset=1048576"));
+        assert_eq!(bench.ok(&format!("cat {name}.img@offset=1048576:/file")), "x\n");
+    }
 }
 
 /// Promise: an image in a directory that the user may not search is not said to be missing.
