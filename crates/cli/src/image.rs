@@ -74,8 +74,8 @@ pub struct ReadArgs {
     #[arg(short = 'b', long, value_name = "PLACE", value_parser = text::parse_bytes)]
     superblock: Option<u64>,
 
-    /// Show what no directory names any more, in place of the root directory: each file as # and the
-    /// number of its inode
+    /// Show what no directory names any more, in place of the root directory: each file as # and
+    /// the number of its inode
     ///
     /// This finds what was in a lost directory of UFS, V7 or System V. All inodes and directories
     /// are read.

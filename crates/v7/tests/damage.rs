@@ -92,8 +92,8 @@ fn a_lost_root() {
     assert_eq!(fs.passed_over().len(), 1);
 }
 
-/// Promise: what was in a lost directory is shown by the numbers of its inodes, if that is asked for
-/// and the file system is only read.
+/// Promise: what was in a lost directory is shown by the numbers of its inodes, if that is asked
+/// for and the file system is only read.
 #[test]
 fn a_lost_directory() {
     let victim = Victim::new(Format::V7);

@@ -39,9 +39,9 @@ use std::process::ExitCode;
 /// With -L, a symbolic link that leads nowhere, in a circle, or to a directory that it is in is
 /// listed on standard error and left out. In an image, links lead to files of the image.
 ///
-/// What cannot be copied is listed on standard error, and copying goes on, unless the target is full
-/// or fails: a file or directory is left out, and zeros stand in place of what cannot be read of a
-/// file in a damaged image. The exit code is then 1.
+/// What cannot be copied is listed on standard error, and copying goes on, unless the target is
+/// full or fails: a file or directory is left out, and zeros stand in place of what cannot be read
+/// of a file in a damaged image. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr

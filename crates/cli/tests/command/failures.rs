@@ -132,8 +132,8 @@ fn sizes_do_not_contradict_each_other() {
 }
 
 /// Promise: the missing directories of a target of import are created, and the file at whose offset
-/// it makes a file system; an export of nothing leaves nothing; what is left out is named; cp copies
-/// the content of a root.
+/// it makes a file system; an export of nothing leaves nothing; what is left out is named; cp
+/// copies the content of a root.
 #[test]
 fn targets_are_made_when_there_is_something_for_them() {
     let bench = Bench::new();

@@ -2,8 +2,8 @@
 //!
 //! The file system may be damaged or hostile. Names are checked, and no directory is entered twice
 //! (where all symbolic links are followed, not within itself), so the walk always ends. It fails at
-//! the first thing that cannot be read, or ([`ImageSource::past_damage`]) says what is lost and goes
-//! on.
+//! the first thing that cannot be read, or ([`ImageSource::past_damage`]) says what is lost and
+//! goes on.
 
 use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};

@@ -5,8 +5,8 @@
 //! Only a target that the user has named is written in place, as by `cp`: through symbolic links,
 //! and into devices and pipes. A directory gets its times and permissions after all its entries.
 //!
-//! Owners and permissions are set by functions of the C library that `fakeroot` replaces, and not by
-//! those of `rustix`, some of which are system calls in any case.
+//! Owners and permissions are set by functions of the C library that `fakeroot` replaces, and not
+//! by those of `rustix`, some of which are system calls in any case.
 
 use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, join, names, split};
 use crate::error::{Context, Error, Result};
@@ -88,8 +88,8 @@ impl<'a> LocalSink<'a> {
         Self { in_place: Some(open), ..self }
     }
 
-    /// Returns a sink that keeps a file of which an attribute cannot be set, and calls `failed` with
-    /// it.
+    /// Returns a sink that keeps a file of which an attribute cannot be set, and calls `failed`
+    /// with it.
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }

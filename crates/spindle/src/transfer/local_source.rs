@@ -52,8 +52,8 @@ impl<'a> LocalSource<'a> {
     }
 
     /// Returns a source that leaves out what cannot be read below it, and calls `lost` with each;
-    /// also symbolic links that are to be followed and lead nowhere, to each other or to a directory
-    /// that they are in.
+    /// also symbolic links that are to be followed and lead nowhere, to each other or to a
+    /// directory that they are in.
     #[must_use]
     pub fn past_failures(self, lost: Lost<'a>) -> Self {
         Self { lost: Some(lost), ..self }

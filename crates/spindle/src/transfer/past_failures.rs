@@ -141,9 +141,9 @@ mod tests {
         sink.put(Node { path, body, meta }).unwrap();
     }
 
-    /// Promise: what this machine cannot have is left out with what is below it and its other names,
-    /// each with the reason; all else is made, and every directory gets its permissions and times.
-    /// A file whose owner cannot be set stays, and is no set-id program.
+    /// Promise: what this machine cannot have is left out with what is below it and its other
+    /// names, each with the reason; all else is made, and every directory gets its permissions and
+    /// times. A file whose owner cannot be set stays, and is no set-id program.
     #[test]
     fn one_file_does_not_end_a_transfer() {
         let dir = tempfile::tempdir().unwrap();
