@@ -74,12 +74,25 @@ pub struct ReadArgs {
     /// Without this option a copy is searched for if the superblock cannot be used.
     #[arg(short = 'b', long, value_name = "PLACE", value_parser = text::parse_bytes)]
     superblock: Option<u64>,
+
+    /// Show what no directory names any more, in place of the root directory: each file as # and
+    /// the number of its inode
+    ///
+    /// This finds what was in a lost directory of UFS, V7 or System V. All inodes and directories
+    /// are read.
+    #[arg(long)]
+    lost: bool,
 }
 
 impl ReadArgs {
     /// Returns the settings for opening the image.
     pub fn open_options(self) -> OpenOptions {
-        OpenOptions { kind: self.dialect, superblock: self.superblock, ..OpenOptions::read_only() }
+        OpenOptions {
+            kind: self.dialect,
+            superblock: self.superblock,
+            unnamed: self.lost,
+            ..OpenOptions::read_only()
+        }
     }
 }
 
@@ -117,8 +130,13 @@ impl Losses {
     pub fn check(&self) -> Result<()> {
         match self.0.get() {
             0 => Ok(()),
-            1 => Err(Failure::new("1 thing could not be read, as said above; all others were")),
-            n => Err(Failure::new(format!("{n} things could not be read, as said above; all others were"))),
+            count => {
+                let things = if count == 1 { "thing" } else { "things" };
+                Err(Failure::new(format!(
+                    "{count} {things} could not be read, as said above; what was below a lost \
+                     directory is not counted (--lost shows what is left of it)"
+                )))
+            }
         }
     }
 }
@@ -139,6 +157,11 @@ impl Failures {
         self.0.set(true);
         logger::failure(&failure);
         Ok(())
+    }
+
+    /// Does the same with what fails of one file in a transfer; `place` is the path of that file.
+    pub fn add_file(&self, place: &[u8], error: spindle::Error) -> spindle::Result<()> {
+        self.add(error.within(text::quoted(place))).map_err(Failure::into_error)
     }
 
     /// Does the same with the failure of a result. Returns its value if it has one.
@@ -217,13 +240,12 @@ pub fn run<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Vfs) -> Resu
     }
     print_log_notes(&name, &image);
     let done = work(&image.vfs());
-    let passed_over = image.fs().passed_over().len();
+    let is_damaged = !image.fs().passed_over().is_empty();
     let closed = image.unmount().context(name);
     let value = done?;
     closed?;
-    if passed_over > 0 {
-        let places = if passed_over == 1 { "place" } else { "places" };
-        return Err(Failure::new(format!("damaged in {passed_over} {places}, as said above"))).context(name);
+    if is_damaged {
+        return Err(Failure::new("damaged, as said above")).context(name);
     }
     Ok(value)
 }

@@ -7,6 +7,7 @@
 use crate::error::{Failure, Result};
 use spindle_device::Spec;
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,11 @@ fn missing(path: &Path) -> Failure {
         None => path.as_os_str().to_owned(),
     };
     let image_path = PathBuf::from(&image);
-    let why = if image_path.is_dir() {
+    let found = image_path.metadata();
+    let why = if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
         "is a directory, not an image; name a path in an image as IMAGE:/path"
+    } else if found.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        "permission denied"
     } else {
         "there is no such image; name a path in an image as IMAGE:/path"
     };

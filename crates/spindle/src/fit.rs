@@ -49,6 +49,14 @@ pub enum Fitted {
     Misfits(Vec<Misfit>),
 }
 
+/// Returns the greatest common divisor.
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// Returns `percent` of `n`.
 fn share(n: u64, percent: u16) -> u64 {
     u64::try_from(u128::from(n) * u128::from(percent) / 100).unwrap_or(u64::MAX)
@@ -87,8 +95,11 @@ pub fn plan_to_fit(
             let free = share(plan.size_bytes(), room.free_percent).saturating_add(room.free_bytes);
             plan = smallest(&pinned, &need(free), room.min_bytes, &holds)?;
         }
-        let rounded = plan.size_bytes().next_multiple_of(room.multiple_of.max(1));
-        if rounded > plan.size_bytes() {
+        let multiple_of = room.multiple_of.max(1);
+        while !plan.size_bytes().is_multiple_of(multiple_of) {
+            let unit = plan.unit().checked_mul(multiple_of / gcd(plan.unit(), multiple_of));
+            let rounded = unit.and_then(|unit| plan.size_bytes().checked_next_multiple_of(unit));
+            let rounded = rounded.ok_or_else(|| Error::new(format!("has no size in {multiple_of} bytes")))?;
             plan = smallest(&pinned, &need(room.free_bytes), rounded, &holds)?;
         }
         if pinned.is_natural_for(&plan) {

@@ -28,6 +28,9 @@ pub struct OpenOptions {
     /// The copy of the superblock of a fast file system to read with: its sector of 512 bytes, or
     /// its byte. Without it, one is searched for if the superblock cannot be used.
     pub superblock: Option<u64>,
+    /// Show what no directory names any more in place of the root directory. Only for reading, and
+    /// not for a multi-structured file system.
+    pub unnamed: bool,
     /// Rule by which reads change access times.
     pub atime: AtimePolicy,
     /// Seed of the random numbers, for reproducible images.
@@ -55,6 +58,7 @@ impl OpenOptions {
             force: false,
             kind: None,
             superblock: None,
+            unnamed: false,
             atime: AtimePolicy::Never,
             seed: None,
             claim: Claim::default(),
@@ -170,7 +174,10 @@ impl Image {
                     atime: options.atime,
                     cache,
                 };
-                let v7 = V7::open_found(*found, device, clock, &v7_options)?;
+                let mut v7 = V7::open_found(*found, device, clock, &v7_options)?;
+                if options.unnamed {
+                    v7.show_unnamed()?;
+                }
                 let objections = v7.read_only_reasons().to_vec();
                 Ok(Self::of(Arc::new(v7), Opened::Old, objections, Vec::new()))
             }
@@ -186,12 +193,19 @@ impl Image {
                     log: options.log,
                     log_bytes: options.log_bytes,
                 };
-                let ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
+                let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
+                if options.unnamed {
+                    ffs.show_unnamed()?;
+                }
                 let objections = ffs.read_only_reasons().to_vec();
                 let log_notes = log_notes(&ffs, options);
                 let ffs = Arc::new(ffs);
                 Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, log_notes))
             }
+            Found::Mfs(_) if options.unnamed => Err(Error::new(
+                "is a multi-structured file system, whose files without names spindle fsck -y puts into \
+                 lost+found",
+            )),
             Found::Mfs(_) => {
                 // It is opened again, with the others.
                 drop(device);
@@ -293,8 +307,9 @@ impl Image {
             return Err(spindle_vfs::Error::NotDirectory).named(path.as_ref());
         }
         let mut sink = ImageSink::new(&dir, path.as_ref(), NewFiles::PRESERVED);
-        source.walk(&mut sink)?;
-        sink.finish()
+        let walked = source.walk(&mut sink);
+        // Directories get their permissions and times in any case.
+        walked.and(sink.finish())
     }
 
     /// Writes everything to the device, and marks the file system clean. Nothing can be changed

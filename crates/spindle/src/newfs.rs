@@ -113,6 +113,19 @@ fn open_empty(
     keeps_label: bool,
 ) -> Result<(Arc<dyn Device>, Created)> {
     let options = spindle_device::OpenOptions::read_write();
+    // Where the file system begins in a file, as far as that does not depend on what is there.
+    let start = match spec.part {
+        Part::Whole => Some(0),
+        Part::Offset { at, .. } => Some(at),
+        Part::Named(_) => None,
+    };
+    let sized = |device: FileDevice| -> Result<Arc<dyn Device>> {
+        if spec.part == Part::Whole {
+            return Ok(Arc::new(device));
+        }
+        drop(device);
+        Ok(spec.open(&options)?)
+    };
     if !spec.path.exists() {
         let Some(size) = size else {
             return Err(Error::new(format!(
@@ -120,26 +133,34 @@ fn open_empty(
                 spec.path.display()
             )));
         };
-        if spec.part != Part::Whole {
+        let Some(start) = start else {
             let path = spec.path.display();
             return Err(Error::new(format!("{path}: does not exist, so it has no partitions")));
-        }
+        };
         let created = Created::File(spec.path.clone());
-        let device = FileDevice::create(&spec.path, size, &options).inspect_err(|_| created.undo())?;
-        return Ok((Arc::new(device), created));
+        let device = FileDevice::create(&spec.path, start.saturating_add(size), &options);
+        let device = device.map_err(Error::from).and_then(sized).inspect_err(|_| created.undo())?;
+        return Ok((device, created));
+    }
+    let found = std::fs::metadata(&spec.path).context(spec.path.display())?;
+    let begins_behind = |start| found.is_file() && start > 0 && found.len() <= start;
+    if let (Some(start), Some(size)) = (start, size)
+        && begins_behind(start)
+    {
+        let device = FileDevice::open_resized(&spec.path, start.saturating_add(size), &options)?;
+        return Ok((sized(device)?, Created::Existing(spec.clone())));
     }
     let mut device = spec.open(&options)?;
     if !force {
         refuse_overwriting(&*device, keeps_label).context(spec)?;
     }
     if let Some(size) = size.filter(|&size| size > device.info().size_bytes) {
-        let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
-        if spec.part != Part::Whole || !is_file {
+        let Some(start) = start.filter(|_| found.is_file()) else {
             let has = device.info().size_bytes;
             return Err(Error::new(format!("{spec}: too small: it has {has} of {size} bytes")));
-        }
+        };
         drop(device);
-        device = Arc::new(FileDevice::open_resized(&spec.path, size, &options)?);
+        device = sized(FileDevice::open_resized(&spec.path, start.saturating_add(size), &options)?)?;
     }
     Ok((device, Created::Existing(spec.clone())))
 }

@@ -4,6 +4,8 @@
 //! system that is open to read shows each file and directory that no directory names any more, as
 //! `#` and the number of its inode; below such a directory all is as it was. That is what fsck
 //! would leave in `lost+found`. Nothing is written.
+//!
+//! Where another directory is lost, a user can ask for the same in place of the root directory.
 
 use crate::{Condition, Found, Number};
 use spindle_vfs::{DirEntry, Error, FileKind, Ino, Result};
@@ -33,16 +35,17 @@ impl Inodes {
 }
 
 impl<N: Number> LostRoot<N> {
-    /// Returns what stands in for the directory `root`, which fails with `error`. Looks at all of
-    /// `inodes`: `kind` returns the kind of one that has names by its own account, and `names`
-    /// calls its argument with each inode that a directory names, but for `.` and `..`.
+    /// Returns what stands in for the directory `root`, which fails with `error`, or which the user
+    /// does not want to see. Looks at all of `inodes`, which are without `root`: `kind` returns the
+    /// kind of one that has names by its own account, and `names` calls its argument with each
+    /// inode that a directory names, but for `.` and `..`.
     ///
     /// # Errors
     /// `error`, if the file system can be changed, if the device has failed, or if no file is left;
-    /// those of `names`.
+    /// EROFS without one, if the file system can be changed; those of `names`.
     pub fn search(
         condition: &Condition,
-        error: Error,
+        error: Option<Error>,
         root: N,
         inodes: Range<N>,
         kind: impl Fn(N) -> Option<Option<FileKind>>,
@@ -50,15 +53,19 @@ impl<N: Number> LostRoot<N> {
     ) -> Result<Self> {
         match &error {
             // The device may have failed for a moment only.
-            Error::Device(_) => return Err(error),
-            Error::Corrupt { what, place } if !condition.is_read_only() => {
+            Some(Error::Device(error)) => return Err(Error::Device(error.clone())),
+            Some(Error::Corrupt { what, place }) if !condition.is_read_only() => {
                 return Err(Error::corrupt(format!("{what}: open it read-only to see what is left"), place));
             }
+            None if !condition.is_read_only() => return Err(Error::ReadOnly),
             _ => {}
         }
         let (first, end): (u64, u64) = (inodes.start.into(), inodes.end.into());
         let words = usize::try_from(end / 64 + 1).unwrap_or(0);
         let (mut named, mut in_use) = (Inodes(vec![0; words]), Inodes(vec![0; words]));
+        if error.is_none() {
+            names(root, &mut |target| named.insert(target.into()))?;
+        }
         let numbers = || (first..end).filter_map(|ino| Some((ino, N::try_from(ino).ok()?)));
         for (ino, number) in numbers() {
             // Inodes that cannot be read are lost with the root.
@@ -72,11 +79,13 @@ impl<N: Number> LostRoot<N> {
             .filter(|&(ino, _)| in_use.contains(ino) && !named.contains(ino))
             .map(|(_, number)| (number, kind(number).flatten()))
             .collect();
-        if unnamed.is_empty() {
-            return Err(error);
+        if let Some(error) = error {
+            if unnamed.is_empty() {
+                return Err(error);
+            }
+            condition.pass_over(&error);
+            log::warn!("the root directory is lost; {} files in it are shown by their inodes", unnamed.len());
         }
-        condition.pass_over(&error);
-        log::warn!("the root directory is lost; {} files in it are shown by their inodes", unnamed.len());
         Ok(Self { root, unnamed })
     }
 

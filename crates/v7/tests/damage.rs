@@ -92,6 +92,29 @@ fn a_lost_root() {
     assert_eq!(fs.passed_over().len(), 1);
 }
 
+/// Promise: what was in a lost directory is shown by the numbers of its inodes, if that is asked
+/// for and the file system is only read.
+#[test]
+fn a_lost_directory() {
+    let victim = Victim::new(Format::V7);
+    assert!(victim.open().show_unnamed().is_err());
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let open = || {
+        let mut fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+        fs.show_unnamed().unwrap();
+        fs
+    };
+    let whole = open();
+    assert_eq!(names(&whole, whole.root()).len(), 2);
+    drop(whole);
+    victim.change_inode(victim.dir, |inode| inode.di_mode = 0);
+    let fs = open();
+    let mut expected = [victim.sub, victim.file];
+    expected.sort_unstable();
+    assert_eq!(names(&fs, fs.root())[2..], expected.map(|ino| format!("#{ino}")));
+    assert_eq!(read(&fs, fs.root(), format!("#{}", victim.file).as_bytes()), contents());
+}
+
 /// Promise: reading does not need the free list: files whose blocks it claims are read whole.
 #[test]
 fn a_wrong_free_list() {

@@ -4,7 +4,7 @@ mod picked;
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Losses, ReadArgs, WriteArgs};
+use crate::image::{self, Failures, Losses, ReadArgs, WriteArgs};
 use crate::interrupt;
 use crate::outfile::{image_at, overwrite_in_place};
 use crate::output::Output;
@@ -15,14 +15,15 @@ use picked::{Copied, Exists, Picked};
 use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
-    Adjust, Adjusted, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, Sink, Source, split,
+    Adjust, Adjusted, Failed, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, PastFailures,
+    Sink, Source, split,
 };
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Copy files into, out of, within and between images
@@ -38,8 +39,9 @@ use std::process::ExitCode;
 /// With -L, a symbolic link that leads nowhere, in a circle, or to a directory that it is in is
 /// listed on standard error and left out. In an image, links lead to files of the image.
 ///
-/// What cannot be read in a damaged image is listed on standard error, and copying goes on: a file
-/// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
+/// What cannot be copied is listed on standard error, and copying goes on, unless the target is
+/// full or fails: a file or directory is left out, and zeros stand in place of what cannot be read
+/// of a file in a damaged image. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr
@@ -107,27 +109,31 @@ impl Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let caller = Caller::find();
-    let losses = Losses::default();
+    let messages = Messages::default();
     let sources: Vec<Target> = args.sources.iter().map(|word| Target::parse(word)).collect();
-    for source in &sources {
-        if let Target::Local(path) = source {
-            Target::check_local(path)?;
-        }
-    }
     match Target::parse(&args.target) {
         Target::Local(path) => {
             Target::check_local(&path)?;
-            to_local(args, &sources, &path, &caller, &losses)?;
+            to_local(args, &sources, &path, &caller, &messages)?;
         }
         Target::Inside(to) => {
             // Sources in the same image are read from the same open file system.
             image::change(&to.image, args.write, |vfs| {
-                to_image(args, &sources, vfs, &to, &caller, &losses).context(&to.image)
+                to_image(args, &sources, vfs, &to, &caller, &messages)
             })?;
         }
     }
-    losses.check()?;
-    Ok(ExitCode::SUCCESS)
+    messages.losses.check()?;
+    Ok(messages.failures.exit_code())
+}
+
+/// What was said of files that are not copied, or not wholly.
+#[derive(Default)]
+struct Messages {
+    /// What cannot be read.
+    losses: Losses,
+    /// Operands that fail, and what cannot be made in the target.
+    failures: Failures,
 }
 
 /// Returns a path without trailing slashes.
@@ -135,48 +141,48 @@ fn trimmed(path: &[u8]) -> &[u8] {
     &path[..path.len() - path.iter().rev().take_while(|&&b| b == b'/').count()]
 }
 
-/// Returns the name of the copy of `source` in a directory.
+/// Returns the name of the copy of `source` in a directory; an empty one if the content of a root
+/// directory, or of one that is named by `.` or `..`, is to be copied into it.
 fn name_of(source: &Target) -> Result<Vec<u8>> {
-    let (name, shown) = match source {
+    match source {
         Target::Local(path) => {
             let name = match path.file_name() {
-                Some(name) => Some(name.as_bytes().to_vec()),
+                Some(name) => name.to_owned(),
                 // Such as `.` and `..`.
-                None => path
-                    .canonicalize()
-                    .context(path.display())?
-                    .file_name()
-                    .map(|name| name.as_bytes().to_vec()),
+                None => {
+                    path.canonicalize().context(path.display())?.file_name().unwrap_or_default().to_owned()
+                }
             };
-            (name, path.display().to_string())
+            Ok(name.as_bytes().to_vec())
         }
         Target::Inside(inside) => {
-            let trimmed = inside.path.trim_ascii_end();
-            let trimmed =
-                &trimmed[..trimmed.len() - trimmed.iter().rev().take_while(|&&b| b == b'/').count()];
-            let (_, name) = split(trimmed);
-            let usable = !name.is_empty() && name != b"." && name != b"..";
-            (usable.then(|| name.to_vec()), inside.display())
+            let name = split(trimmed(&inside.path)).1;
+            Ok(if name == b"." || name == b".." { Vec::new() } else { name.to_vec() })
         }
-    };
-    name.ok_or_else(|| Failure::new(format!("{shown}: has no name for the copy; give the copy a name")))
+    }
 }
 
-fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losses: &Losses) -> Result<()> {
+fn to_local(
+    args: &Args,
+    sources: &[Target],
+    path: &Path,
+    caller: &Caller,
+    messages: &Messages,
+) -> Result<()> {
     let into = path.is_dir();
     if !into && sources.len() > 1 {
         return Err(Failure::new("to copy several files, name a directory as the target"))
             .context(path.display());
     }
-    let parent = match path.parent() {
-        _ if into => path.to_owned(),
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_owned(),
-        None => path.to_owned(),
+    let shown_parent = if into { path } else { path.parent().unwrap_or(path) };
+    let parent = if shown_parent.as_os_str().is_empty() { Path::new(".") } else { shown_parent };
+    let failed = |path: &[u8], error| {
+        let place = shown_parent.join(OsStr::from_bytes(path));
+        messages.failures.add_file(place.as_os_str().as_bytes(), error)
     };
-    let mut sink =
-        LocalSink::new(&parent, args.preserve(), caller.umask)?.writing_in_place(overwrite_in_place);
-    for source in sources {
+    let sink = LocalSink::new(parent, args.preserve(), caller.umask)?.writing_in_place(overwrite_in_place);
+    let mut sink = sink.past_failures(&failed);
+    let copied = each(sources, messages, |source| {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
             _ => name_of(source)?,
@@ -185,10 +191,23 @@ fn to_local(args: &Args, sources: &[Target], path: &Path, caller: &Caller, losse
         check_target(args, source, &copy)?;
         let exists = |path: &[u8]| Ok(parent.join(OsStr::from_bytes(path)).symlink_metadata().is_ok());
         let copied = |path: &[u8]| report(source, &name, copy.as_os_str().as_bytes(), path);
-        let mut sink = picked(args, &mut sink, &exists, &copied);
-        send(args, source, &Destination::Local(&copy), &name, &mut sink, losses)?;
+        let sink = picked(args, &mut sink, &exists, &copied);
+        send(args, source, &Destination::Local(&copy), &name, sink, (&failed, messages))
+    });
+    // Directories get their permissions and times in any case.
+    let finished = sink.finish();
+    copied?;
+    Ok(finished?)
+}
+
+/// Copies the sources one after the other, also after one that fails.
+fn each(sources: &[Target], messages: &Messages, mut copy: impl FnMut(&Target) -> Result<()>) -> Result<()> {
+    for source in sources {
+        interrupt::check()?;
+        let checked = if let Target::Local(path) = source { Target::check_local(path) } else { Ok(()) };
+        messages.failures.unless(checked.and_then(|()| copy(source)))?;
     }
-    Ok(sink.finish()?)
+    Ok(())
 }
 
 /// Refuses to overwrite an image, which happens when a colon is forgotten, or the source.
@@ -220,32 +239,38 @@ fn to_image(
     vfs: &Vfs,
     to: &ImagePath,
     caller: &Caller,
-    losses: &Losses,
+    messages: &Messages,
 ) -> Result<()> {
+    let image = &to.image;
     let new = NewFiles { preserve: args.preserve(), uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let existing = match resolve(vfs, &to.path, true) {
         Ok(node) => Some(node),
         Err(e) if e.is(&Error::NotFound) => None,
-        Err(e) => return Err(e.into()),
+        Err(e) => return Err(e).context(image),
     };
     let (dir, name) = match existing {
         Some(dir) if dir.is_dir() => (dir, None),
         _ => {
-            let (dir, name) = resolve_parent(vfs, &to.path)?;
+            let (dir, name) = resolve_parent(vfs, &to.path).context(image)?;
             (dir, Some(name.to_vec()))
         }
     };
     if name.is_some() && sources.len() > 1 {
-        return Err(Failure::new("to copy several files, name a directory as the target")).named(&to.path);
+        let error = Failure::new("to copy several files, name a directory as the target");
+        return Err(error).named(&to.path).context(image);
     }
     let dir_path = if name.is_some() { split(trimmed(&to.path)).0 } else { &to.path };
-    let mut sink = ImageSink::new(&dir, dir_path, new);
-    for source in sources {
+    let inside = |path: &[u8]| [dir_path.strip_suffix(b"/").unwrap_or(dir_path), b"/", path].concat();
+    let failed = |path: &[u8], error: spindle::Error| {
+        let error = error.within(quoted(&inside(path))).within(image);
+        messages.failures.add(error).map_err(Failure::into_error)
+    };
+    let mut sink = ImageSink::new(&dir, dir_path, new).past_failures(&failed);
+    let copied = each(sources, messages, |source| {
         let name = match &name {
             Some(name) => name.clone(),
             None => name_of(source)?,
         };
-        let inside = |path: &[u8]| [dir_path.strip_suffix(b"/").unwrap_or(dir_path), b"/", path].concat();
         let exists = |path: &[u8]| match resolve(vfs, &inside(path), false) {
             Ok(_) => Ok(true),
             Err(e) if e.is(&Error::NotFound) || e.is(&Error::NotDirectory) => Ok(false),
@@ -253,10 +278,13 @@ fn to_image(
         };
         let copy = [to.image.as_bytes(), b":", &inside(&name)].concat();
         let copied = |path: &[u8]| report(source, &name, &copy, path);
-        let mut sink = picked(args, &mut sink, &exists, &copied);
-        send(args, source, &Destination::Inside(&to.image, &dir), &name, &mut sink, losses)?;
-    }
-    Ok(sink.finish()?)
+        let sink = picked(args, &mut sink, &exists, &copied);
+        let destination = Destination::Inside(image, &dir);
+        send(args, source, &destination, &name, sink, (&failed, messages)).context(image)
+    });
+    let finished = sink.finish().context(image);
+    copied?;
+    finished
 }
 
 /// Returns a sink that keeps existing files with `-n`, and prints the copies with `-v`.
@@ -287,25 +315,28 @@ enum Destination<'a> {
     Inside(&'a str, &'a Node<'a>),
 }
 
-/// Sends one source to a sink, which makes the copy `name` at its destination.
+/// Sends one source to a sink, which makes the copy `name` at its destination. What of it cannot be
+/// made is passed to `failed`.
 fn send(
     args: &Args,
     source: &Target,
     to: &Destination<'_>,
     name: &[u8],
-    sink: &mut dyn Sink,
-    losses: &Losses,
+    sink: Picked<'_>,
+    (failed, messages): (Failed<'_>, &Messages),
 ) -> Result<()> {
     let progress = Progress::new("copying", None);
     let step = |bytes| progress.step(bytes);
-    let mut sink = Adjusted::new(sink, Adjust::default(), &step);
+    let mut sink = Adjusted::new(PastFailures::new(sink, failed), Adjust::default(), &step);
     let (follow, named) = (args.follow(), args.follow() != Follow::Never);
     match (source, to) {
         (Target::Local(path), _) => {
             let is_dir = path.is_dir() && (named || !path.is_symlink());
             check_recursive(args, is_dir).context(path.display())?;
-            let lost = |path: &str, error| losses.add(path, error);
-            let mut source = LocalSource::new(path).below(name).following(follow).past_links(&lost);
+            let lost = |path: &str, error: spindle::Error| {
+                messages.failures.add(error.within(path)).map_err(Failure::into_error)
+            };
+            let mut source = LocalSource::new(path).below(name).following(follow).past_failures(&lost);
             if let Destination::Local(copy) = to {
                 source = source.outside(copy);
             }
@@ -316,17 +347,17 @@ fn send(
             let node = resolve(vfs, &from.path, named)?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
             check_not_below(&node, dir, name).named(&from.path)?;
-            let lost = |error| losses.add(image, error);
+            let lost = |error| messages.losses.add(image, error);
             let is_copy = |ino| child(vfs, dir.ino(), name).is_ok_and(|copy| copy.ino() == ino);
-            let source = ImageSource::new(vfs, node).below(name).following(follow);
-            source.past_damage(&lost).outside(&is_copy).walk(&mut sink).named(&from.path)
+            let source = ImageSource::new(vfs, node).at(&from.path).below(name).following(follow);
+            Ok(source.past_damage(&lost).outside(&is_copy).walk(&mut sink)?)
         }
         (Target::Inside(from), _) => image::run(&from.image, &args.read.open_options(), |vfs| {
             let node = resolve(vfs, &from.path, named)?;
             check_recursive(args, node.is_dir()).named(&from.path)?;
-            let lost = |error| losses.add(&from.image, error);
-            let source = ImageSource::new(vfs, node).below(name).following(follow);
-            source.past_damage(&lost).walk(&mut sink).named(&from.path)
+            let lost = |error| messages.losses.add(&from.image, error);
+            let source = ImageSource::new(vfs, node).at(&from.path).below(name).following(follow);
+            Ok(source.past_damage(&lost).walk(&mut sink)?)
         })
         .context(&from.image),
     }

@@ -2,16 +2,19 @@
 
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, Losses, ReadArgs};
+use crate::image::{self, Failures, Losses, ReadArgs};
 use crate::interrupt;
 use crate::outfile::{self, OutArgs};
 use crate::progress::Progress;
 use crate::target::Target;
 use spindle::path::resolve;
-use spindle::transfer::{Adjust, Adjusted, ImageSource, LocalSink, Sink, Source, TarWriter, split};
-use spindle_vfs::Vfs;
-use std::ffi::OsString;
+use spindle::transfer::{
+    Adjust, Adjusted, ImageSource, LocalSink, PastFailures, Sink, Source, TarWriter, split,
+};
+use spindle_vfs::{Node, Vfs};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,8 +27,9 @@ use std::process::ExitCode;
 ///
 /// An existing directory is filled, and existing files in it are replaced.
 ///
-/// What cannot be read in a damaged image is listed on standard error, and export goes on: a file
-/// or directory is left out, and zeros stand in place of a part of a file. The exit code is then 1.
+/// What cannot be exported is listed on standard error, and export goes on, unless the target is
+/// full or fails: a file or directory is left out, and zeros stand in place of what cannot be read
+/// of a file in a damaged image. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle export disk.img@s1a root/
@@ -58,10 +62,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         interrupt::watch()?;
     }
     let progress = Progress::new("exporting", None);
-    let losses = Losses::default();
+    let (losses, failures) = (Losses::default(), Failures::default());
     let lost = |error| losses.add(&source.image, error);
     image::read(&source.image, args.read, |vfs| {
-        let from = From { vfs, path: &source.path, lost: &lost };
+        let image = &source.image;
+        let root = resolve(vfs, &source.path, true).context(image)?;
+        let from = From { vfs, path: &source.path, lost: &lost, progress: &progress };
+        let failed_in_tar = |path: &[u8], error| failures.add_file(path, error);
         if to_stdout {
             if io::stdout().is_terminal() {
                 return Err(Failure::usage(
@@ -69,23 +76,33 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 ));
             }
             let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-            send(from, &mut TarWriter::new(out, "standard output"), &progress)
+            let mut sink = TarWriter::new(out, "standard output").past_failures(&failed_in_tar);
+            from.send(root, &mut sink).and_then(|()| Ok(sink.finish()?))
         } else if is_tar {
             let file = outfile::create(target, args.out.force)?;
             let out: Box<dyn Write> =
                 if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
             let out = BufWriter::with_capacity(1 << 20, out);
-            let mut sink = TarWriter::new(out, target.display().to_string());
-            send(from, &mut sink, &progress).inspect_err(|_| outfile::remove_unfinished(target))
+            let name = target.display().to_string();
+            let mut sink = TarWriter::new(out, name).past_failures(&failed_in_tar);
+            let sent = from.send(root, &mut sink).and_then(|()| Ok(sink.finish()?));
+            sent.inspect_err(|_| outfile::remove_unfinished(target))
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
-            let mut sink = LocalSink::new(target, true, caller.umask)?;
-            send(from, &mut sink, &progress)
+            let failed = |path: &[u8], error| {
+                let place = target.join(OsStr::from_bytes(path));
+                failures.add_file(place.as_os_str().as_bytes(), error)
+            };
+            let mut sink = LocalSink::new(target, true, caller.umask)?.past_failures(&failed);
+            let sent = from.send(root, &mut PastFailures::new(&mut sink, &failed));
+            // Directories get their permissions and times in any case.
+            let finished = sink.finish();
+            sent.and_then(|()| Ok(finished?))
         }
-        .context(&source.image)
+        .context(image)
     })?;
     losses.check().context(&source.image)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(failures.exit_code())
 }
 
 /// What is exported.
@@ -95,14 +112,16 @@ struct From<'a> {
     path: &'a [u8],
     /// Is called with what cannot be read.
     lost: &'a dyn Fn(spindle::Error),
+    progress: &'a Progress,
 }
 
-fn send(from: From<'_>, sink: &mut dyn Sink, progress: &Progress) -> Result<()> {
-    let From { vfs, path, lost } = from;
-    let node = resolve(vfs, path, true)?;
-    let name = if node.is_dir() { b"" } else { split(path).1 };
-    let step = |bytes| progress.step(bytes);
-    let mut sink = Adjusted::new(sink, Adjust::default(), &step);
-    ImageSource::new(vfs, node).below(name).past_damage(lost).walk(&mut sink)?;
-    Ok(sink.finish()?)
+impl<'a> From<'a> {
+    /// Passes the tree at `root` to a sink, and does not finish it.
+    fn send(self, root: Node<'a>, sink: &mut dyn Sink) -> Result<()> {
+        let name = if root.is_dir() { b"" } else { split(self.path).1 };
+        let step = |bytes| self.progress.step(bytes);
+        let mut sink = Adjusted::new(sink, Adjust::default(), &step);
+        let source = ImageSource::new(self.vfs, root).at(self.path).below(name);
+        Ok(source.past_damage(self.lost).walk(&mut sink)?)
+    }
 }

@@ -1,8 +1,9 @@
 //! `spindle import`
 
+use super::mkdir::make_all;
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, WriteArgs};
+use crate::image::{self, Failures, WriteArgs};
 use crate::interrupt;
 use crate::interruptible::Interruptible;
 use crate::logger;
@@ -40,10 +41,10 @@ use std::process::ExitCode;
 ///
 /// SOURCE is a directory, a tar stream in a file, - for a tar stream from standard input, or a
 /// manifest of mtree(5) that names files of this machine. It is imported into the root directory of
-/// IMAGE, or into the directory IMAGE:/PATH. Import keeps names, contents, holes, hard and symbolic
-/// links, owners, permissions, times with nanoseconds, device nodes, fifos, sockets, and extended
-/// attributes of the user name space (UFS2). Existing files are replaced, existing directories are
-/// filled.
+/// IMAGE, or into the directory IMAGE:/PATH, which is created if it does not exist. Import keeps
+/// names, contents, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
+/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). Existing
+/// files are replaced, existing directories are filled.
 ///
 /// If IMAGE does not exist, or a size is given, a file system is created first, with the parameters
 /// of newfs. "-s fit", the default for a new image, creates the smallest one that holds everything
@@ -94,13 +95,13 @@ pub struct Args {
     /// that newfs gives to the free space)
     #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_share)]
     free_inodes: Option<Share>,
-    /// With -s fit: make the image at least so large
+    /// Make the image at least so large
     #[arg(short = 'M', long, value_name = "SIZE", value_parser = text::parse_bytes)]
     min_size: Option<u64>,
-    /// With -s fit: fail if the image would be larger
+    /// Fail if the image would be larger
     #[arg(long, value_name = "SIZE", value_parser = text::parse_bytes)]
     max_size: Option<u64>,
-    /// With -s fit: make the size a multiple of this
+    /// Make the size a multiple of this
     #[arg(short = 'R', long, value_name = "SIZE", value_parser = text::parse_bytes)]
     round_size: Option<u64>,
     /// A manifest of mtree(5): what it lists gets its owners, permissions, times, flags, link
@@ -139,6 +140,41 @@ pub struct Args {
     help: Option<bool>,
     #[command(flatten)]
     fs: FsArgs,
+}
+
+impl Args {
+    /// Refuses what contradicts the size of the file system.
+    fn check_size(&self, size: Option<Size>) -> Result<()> {
+        let has_free = self.free_bytes > 0 || self.free_percent > 0 || self.free_inodes.is_some();
+        let has_limits = self.min_size.is_some() || self.max_size.is_some() || self.round_size.is_some();
+        if self.round_size == Some(0) {
+            return Err(Failure::usage("-R 0: give the size that the image is to be a multiple of"));
+        }
+        if let (Some(min), Some(max)) = (self.min_size, self.max_size)
+            && min > max
+        {
+            return Err(Failure::usage(format!("-M {min} is more than --max-size {max}")));
+        }
+        match size {
+            None if has_free || has_limits => Err(Failure::usage(
+                "--free-*, -M, --max-size and -R are for a new file system; make one with -s",
+            )),
+            Some(Size::Bytes(size)) if has_free => Err(Failure::usage(format!(
+                "--free-* is for -s fit; -s fit -M {size} --max-size {size} makes one of this size, or fails"
+            ))),
+            Some(Size::Bytes(size)) => {
+                let (min, max) = (self.min_size.unwrap_or(0), self.max_size.unwrap_or(u64::MAX));
+                if !(min..=max).contains(&size) {
+                    return Err(Failure::usage(format!("-s {size} contradicts -M or --max-size")));
+                }
+                if self.round_size.is_some_and(|unit| !size.is_multiple_of(unit)) {
+                    return Err(Failure::usage(format!("-s {size} is not a multiple of what -R gives")));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A number, or percents of another one.
@@ -298,6 +334,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             (target, Some(args.size.unwrap_or(Size::Fit)))
         }
     };
+    args.check_size(size)?;
     let mut total = None;
     let created = match size {
         None if args.fs.root_owner().is_some() => {
@@ -322,8 +359,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if let Some(created) = &created {
             created.undo_written();
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Returns the plan of the new file system, after trying it out. Stores the bytes of data to import
@@ -467,7 +503,7 @@ fn fill(
     caller: Caller,
     timestamp: Timestamps,
     total: Option<u64>,
-) -> Result<()> {
+) -> Result<ExitCode> {
     let options = OpenOptions {
         clock: clock(timestamp.fixed()),
         seed: seed(timestamp.fixed()),
@@ -475,16 +511,29 @@ fn fill(
     };
     let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
+    let failures = Failures::default();
+    let failed = |path: &[u8], error| failures.add_file(source.path_of(path).as_bytes(), error);
     let progress = Progress::new("importing", total);
     let step = |bytes| progress.step(bytes);
     image::run(&target.image, &options, |vfs| {
-        let dir = resolve(vfs, &target.path, true).context(&target.image)?;
+        let dir = match resolve(vfs, &target.path, true) {
+            Err(error) if error.is(&Error::NotFound) => {
+                let caller = Caller { uid: new.uid, gid: new.gid, ..caller };
+                make_all(vfs, &target.path, 0o777 & !caller.umask, &caller).context(&target.image)?;
+                resolve(vfs, &target.path, true)
+            }
+            found => found,
+        };
+        let dir = dir.context(&target.image)?;
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let mut sink = Adjusted::new(ImageSink::new(&dir, &target.path, new), timestamp.adjust(args), &step);
-        let done = source.walk(&mut sink).and_then(|()| Ok(sink.finish()?));
-        let done = done.and_then(|()| {
+        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed);
+        let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
+        let walked = source.walk(&mut sink);
+        // Directories get their permissions and times in any case.
+        let finished = sink.finish();
+        let done = walked.and_then(|()| Ok(finished?)).and_then(|()| {
             // The source's root has an owner of its own.
             let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
             let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
@@ -493,7 +542,8 @@ fn fill(
         });
         let no_space = |failure: &Failure| failure.is(&Error::NoSpace);
         done.map_err(|failure| if no_space(&failure) { full(&failure, &target.image) } else { failure })
-    })
+    })?;
+    Ok(failures.exit_code())
 }
 
 /// Where times come from, apart from the source.

@@ -38,10 +38,15 @@ fn make(vfs: &Vfs, path: &[u8], args: &Args, caller: &Caller) -> Result<()> {
         Some(mode) => mode.apply(0o777, true, caller.umask),
         None => 0o777 & !caller.umask,
     };
-    if !args.parents {
-        let (dir, name) = resolve_parent(vfs, path)?;
-        return make_one(vfs, dir.ino(), name, perm, caller).named(path);
+    if args.parents {
+        return make_all(vfs, path, perm, caller);
     }
+    let (dir, name) = resolve_parent(vfs, path)?;
+    make_one(vfs, dir.ino(), name, perm, caller).named(path)
+}
+
+/// Creates the directories on a path that do not exist, the last one with these permissions.
+pub fn make_all(vfs: &Vfs, path: &[u8], perm: u32, caller: &Caller) -> Result<()> {
     let ends: Vec<usize> =
         (1..=path.len()).filter(|&i| path[i - 1] != b'/' && path.get(i).is_none_or(|&b| b == b'/')).collect();
     for &end in &ends {

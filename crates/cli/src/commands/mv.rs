@@ -1,7 +1,8 @@
 //! `spindle mv`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{self, WriteArgs};
+use crate::image::{self, Failures, WriteArgs};
+use crate::interrupt;
 use crate::target::{ImagePath, Target};
 use spindle::path::{resolve, resolve_parent};
 use spindle_vfs::{Node, Privilege, RenameMode, Vfs};
@@ -29,36 +30,38 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let to = Target::in_image(&args.target)?;
-    let mut from = Vec::new();
-    for source in &args.sources {
-        let source = Target::in_image(source)?;
-        if source.image != to.image {
-            let (source, to) = (source.display(), &to.image);
-            return Err(Failure::new(format!(
-                "{source} is not in {to}; copy it with cp -rp, then remove it"
-            )));
+    let failures = Failures::default();
+    image::change(&to.image, args.write, |vfs| {
+        let dir = resolve(vfs, &to.path, true).ok().filter(Node::is_dir);
+        if args.sources.len() > 1 && dir.is_none() {
+            let error = Failure::new("to move several files, name a directory as the target");
+            return Err(error).named(&to.path).context(&to.image);
         }
-        from.push(source);
-    }
-    image::change(&to.image, args.write, |vfs| rename(vfs, &from, &to, args).context(&to.image))?;
-    Ok(ExitCode::SUCCESS)
+        for source in &args.sources {
+            interrupt::check()?;
+            let source = Target::in_image(source);
+            failures.unless(source.and_then(|source| rename(vfs, &source, &to, dir.as_ref(), args)))?;
+        }
+        Ok(())
+    })?;
+    Ok(failures.exit_code())
 }
 
-fn rename(vfs: &Vfs, from: &[ImagePath], to: &ImagePath, args: &Args) -> Result<()> {
+/// Moves a file into `dir`, the directory of this path, or to the path itself if there is none.
+fn rename(vfs: &Vfs, from: &ImagePath, to: &ImagePath, dir: Option<&Node<'_>>, args: &Args) -> Result<()> {
+    let ImagePath { image, path } = from;
+    if *image != to.image {
+        return Err(Failure::new(format!("is not in {}; copy it with cp -rp, then remove it", to.image)))
+            .context(from.display());
+    }
     let mode = if args.keep { RenameMode::NoReplace } else { RenameMode::Replace };
-    let target_dir = resolve(vfs, &to.path, true).ok().filter(Node::is_dir);
-    if from.len() > 1 && target_dir.is_none() {
-        return Err(Failure::new("to move several files, name a directory as the target")).named(&to.path);
-    }
-    for ImagePath { path, .. } in from {
-        let (from_dir, name) = resolve_parent(vfs, path)?;
-        if let Some(dir) = &target_dir {
-            vfs.fs().rename(from_dir.ino(), name, dir.ino(), name, mode, Privilege::Root).named(path)?;
-        } else {
-            // The new name of a directory may end in a slash.
-            let (to_dir, new) = resolve_parent(vfs, &to.path)?;
-            vfs.fs().rename(from_dir.ino(), name, to_dir.ino(), new, mode, Privilege::Root).named(path)?;
-        }
-    }
-    Ok(())
+    let (from_dir, name) = resolve_parent(vfs, path).context(image)?;
+    let renamed = if let Some(dir) = dir {
+        vfs.fs().rename(from_dir.ino(), name, dir.ino(), name, mode, Privilege::Root)
+    } else {
+        // The new name of a directory may end in a slash.
+        let (to_dir, new) = resolve_parent(vfs, &to.path).context(image)?;
+        vfs.fs().rename(from_dir.ino(), name, to_dir.ino(), new, mode, Privilege::Root)
+    };
+    renamed.named(path).context(image)
 }

@@ -4,6 +4,7 @@ mod analyze;
 mod attributes;
 mod block_devices;
 mod damage;
+mod failures;
 mod files;
 mod fitting;
 mod helpers;

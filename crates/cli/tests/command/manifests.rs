@@ -125,7 +125,8 @@ fn mistakes_of_manifests() {
     bench.fails("import -F nospec t b.img", 1, &["nospec: no such file"]);
 }
 
-/// Promise: owners and device nodes that fakeroot pretends are those of the image, as with tar.
+/// Promise: owners and device nodes that fakeroot pretends are those of the image, as with tar, for
+/// an ordinary user too; so an image can be unpacked, changed and packed again.
 #[test]
 fn fakeroot_is_believed() {
     let bench = Bench::new();
@@ -138,10 +139,12 @@ touch -h -d @1000000000 t t/dev t/dev/console t/dev/sda t/pipe t/file
 {spindle} import t a.img; tar -cf t.tar -C t .
 {spindle} import t.tar b.img; {spindle} export a.img c.tar; tar -tvf c.tar --numeric-owner >c.txt
 {spindle} export a.img out; stat -c '%n %F %u %g %t %T' out/dev/console >out.txt
+chown 13:35 out/file; {spindle} import out c.img; {spindle} cp -a a.img:/ again; {spindle} import again d.img
 END
-        fakeroot sh -e script; test -f t/dev/console"
+        setpriv --reuid=65534 --regid=65534 --clear-groups fakeroot sh -e script; test -f t/dev/console"
     ));
-    for image in ["w/a.img", "w/b.img"] {
+    assert_eq!(bench.json("stat --json w/c.img:/file")[0]["uid"], 13);
+    for image in ["w/a.img", "w/b.img", "w/d.img"] {
         bench.check(image);
         let stat = bench.ok(&format!("ls -l {image}:/dev"));
         assert!(stat.contains("crw--w----") && stat.contains("brw-r--r--"), "{stat}");
@@ -187,6 +190,8 @@ fn source_date_epoch_makes_images_reproducible() {
     bench.ok("import --timestamp 86400 t d.img");
     bench.shell("cmp c.img d.img");
     bench.shell(&format!("SOURCE_DATE_EPOCH=5 {spindle} newfs -s 4m e.img; SOURCE_DATE_EPOCH=5 {spindle} newfs -s 4m f.img; cmp e.img f.img"));
+    // An empty value is none.
+    import("", "t", "empty.img");
     let wrong = bench.shell(&format!(
         "SOURCE_DATE_EPOCH=now {spindle} import t g.img 2>&1 || echo failed $?; ! test -e g.img"
     ));

@@ -1,7 +1,6 @@
 //! Import and export of trees.
 
 use crate::support::{Bench, listing};
-use std::path::Path;
 
 /// Makes a tree `t` with all types of files.
 fn make_tree(bench: &Bench) {
@@ -150,9 +149,8 @@ fn refusals() {
     assert!(!bench.path("a.img").exists());
     bench.fails("import t a.img:/x", 1, &["no such image"]);
     bench.ok("newfs -s 16m a.img");
-    bench.fails("import t a.img:/x", 1, &["/x: no such file or directory"]);
     bench.fails("import -s 1m t a.img:/x", 2, &["no path"]);
     bench.fails("export a.img:/x out", 1, &["/x: no such file or directory"]);
     bench.fails("export missing.img out", 1, &["no such image"]);
-    assert!(!Path::new(&bench.path("out")).exists() || listing(&bench.path("out")).len() == 1);
+    assert!(!bench.path("out").exists());
 }

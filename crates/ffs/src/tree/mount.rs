@@ -161,7 +161,7 @@ impl Ffs {
         };
         if read_only {
             if let Err(error) = ffs.check_root() {
-                ffs.lost_root = Some(ffs.stand_in_for_root(error)?);
+                ffs.lost_root = Some(ffs.stand_in_for_root(Some(error))?);
             }
             return Ok(ffs);
         }

@@ -4,7 +4,7 @@
 //! directory gets its times after all its entries, and directories that are not part of the source
 //! keep their times. Symbolic links to directories on a path are followed within the image.
 
-use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
+use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, names, split, time_misfit};
 use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
@@ -44,6 +44,8 @@ pub struct ImageSink<'a> {
     root_final: Option<FinalAttrs>,
     new: NewFiles,
     xattrs: bool,
+    /// What to call with an attribute that the format cannot store.
+    failed: Option<Failed<'a>>,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
@@ -98,9 +100,17 @@ impl<'a> ImageSink<'a> {
             root_final: None,
             new,
             xattrs,
+            failed: None,
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
         }
+    }
+
+    /// Returns a sink that calls `failed` with each file whose times the format cannot store; the
+    /// nearest take their place.
+    #[must_use]
+    pub fn past_failures(self, failed: Failed<'a>) -> Self {
+        Self { failed: Some(failed), ..self }
     }
 
     fn top(&self) -> Ino {
@@ -199,25 +209,25 @@ impl<'a> ImageSink<'a> {
     }
 
     /// Sets the attributes that a new file keeps.
-    fn finish_node(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
+    fn finish_node(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<()> {
         if !self.new.preserve {
             return Ok(());
         }
-        self.set_xattrs(ino, meta)?;
+        self.set_xattrs(ino, path, meta)?;
         self.set_final(ino, &FinalAttrs::of_meta(meta))
     }
 
-    fn set_xattrs(&mut self, ino: Ino, meta: &Meta) -> Result<()> {
+    fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<()> {
         for (name, value) in &meta.xattrs {
             // Linux stores its ACLs in this name space in its own format.
             let foreign = name.starts_with(b"system.posix_acl_");
             let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
             if !self.xattrs || foreign || !ours {
-                self.left_out.xattrs += 1;
+                self.left_out.xattrs.add(path);
                 continue;
             }
             match self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root) {
-                Err(FsError::NotSupported) => self.left_out.xattrs += 1,
+                Err(FsError::NotSupported) => self.left_out.xattrs.add(path),
                 other => other.named(name)?,
             }
         }
@@ -246,7 +256,8 @@ impl<'a> ImageSink<'a> {
         Ok(Held::new(self.vfs, attr))
     }
 
-    fn put_directory(&mut self, name: &[u8], meta: &Meta) -> Result<()> {
+    fn put_directory(&mut self, path: &[u8], meta: &Meta) -> Result<()> {
+        let name = split(path).1;
         let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
         let (dir, made) = match self.fs.create(self.top(), name, &node, Privilege::Root) {
             Ok(attr) => (Held::new(self.vfs, attr), true),
@@ -261,7 +272,7 @@ impl<'a> ImageSink<'a> {
             if !made {
                 self.set_owner(dir.ino(), meta)?;
             }
-            self.set_xattrs(dir.ino(), meta)?;
+            self.set_xattrs(dir.ino(), path, meta)?;
         }
         let attrs = self.new.preserve.then(|| FinalAttrs::of_meta(meta));
         self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
@@ -270,13 +281,14 @@ impl<'a> ImageSink<'a> {
 
     /// Leaves all directories, which gives them their attributes.
     pub(super) fn close(&mut self) -> Result<()> {
+        let mut done = Ok(());
         while !self.stack.is_empty() {
-            self.leave()?;
+            done = done.and(self.leave());
         }
         if let Some(attrs) = self.root_final.take() {
-            self.set_final(self.root, &attrs)?;
+            done = done.and(self.set_final(self.root, &attrs));
         }
-        Ok(())
+        done
     }
 
     fn set_owner(&self, ino: Ino, meta: &Meta) -> Result<()> {
@@ -285,10 +297,12 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    fn put_file(&mut self, name: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+    fn put_file(&mut self, path: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        let name = split(path).1;
         let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
         let file = self.create(name, &node)?;
-        let done = self.fill(file.ino(), size, content).and_then(|()| self.finish_node(file.ino(), meta));
+        let filled = self.fill(file.ino(), size, content);
+        let done = filled.and_then(|()| self.finish_node(file.ino(), path, meta));
         if done.is_err() {
             // Do not leave an incomplete file. The caller reports the first failure.
             let _ = self.fs.unlink(self.top(), name);
@@ -331,10 +345,11 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    fn put_here(&mut self, name: &[u8], body: Body<'_>, meta: &Meta) -> Result<()> {
+    fn put_here(&mut self, path: &[u8], body: Body<'_>, meta: &Meta) -> Result<()> {
+        let name = split(path).1;
         let kind = match body {
-            Body::Directory => return self.put_directory(name, meta),
-            Body::File { size, content } => return self.put_file(name, size, content, meta),
+            Body::Directory => return self.put_directory(path, meta),
+            Body::File { size, content } => return self.put_file(path, size, content, meta),
             Body::HardLink(first) => return self.put_link(name, first),
             Body::Symlink(_) => FileKind::Symlink,
             Body::Device { block: true, .. } => FileKind::BlockDevice,
@@ -350,7 +365,7 @@ impl<'a> ImageSink<'a> {
             node.target = target;
         }
         let made = self.create(name, &node)?;
-        self.finish_node(made.ino(), meta)
+        self.finish_node(made.ino(), path, meta)
     }
 }
 
@@ -358,25 +373,31 @@ impl Sink for ImageSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let (dir, name) = split(node.path);
         self.enter(dir)?;
+        if let (true, Some(failed)) = (self.new.preserve, self.failed)
+            && !matches!(node.body, Body::HardLink(_))
+            && let Some(error) = time_misfit(&self.fs.limits(), &node.meta)
+        {
+            failed(node.path, error.within("stored with the nearest time"))?;
+        }
         if name.is_empty() {
             if !matches!(node.body, Body::Directory) {
                 return Err(Error::new("only a directory can become the root of a file system"));
             }
             if self.new.preserve {
                 self.set_owner(self.root, &node.meta)?;
-                self.set_xattrs(self.root, &node.meta)?;
+                self.set_xattrs(self.root, node.path, &node.meta)?;
                 self.root_final = Some(FinalAttrs::of_meta(&node.meta));
             }
             return Ok(());
         }
         check_name(name)?;
         self.remember_root()?;
-        self.put_here(name, node.body, &node.meta)
+        self.put_here(node.path, node.body, &node.meta)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.close()?;
+        let done = self.close();
         self.left_out.warn();
-        Ok(())
+        done
     }
 }

@@ -9,6 +9,7 @@ use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
 use crate::path::{child, followed, names_before_damage};
+use crate::text::quoted;
 use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
 use std::collections::HashSet;
 
@@ -17,6 +18,8 @@ pub struct ImageSource<'a> {
     vfs: &'a Vfs,
     root: Node<'a>,
     prefix: Vec<u8>,
+    /// Path of the root in the image, for messages.
+    at: Option<&'a [u8]>,
     follow: Follow,
     lost: Option<&'a dyn Fn(Error)>,
     is_copy: Option<&'a dyn Fn(Ino) -> bool>,
@@ -34,7 +37,15 @@ impl<'a> ImageSource<'a> {
     /// Returns a source of `root` and everything below it.
     #[must_use]
     pub fn new(vfs: &'a Vfs, root: Node<'a>) -> Self {
-        Self { vfs, root, prefix: Vec::new(), follow: Follow::Named, lost: None, is_copy: None }
+        let (prefix, follow) = (Vec::new(), Follow::Named);
+        Self { vfs, root, prefix, at: None, follow, lost: None, is_copy: None }
+    }
+
+    /// Returns a source whose messages name files by their paths in the image, where the root has
+    /// the path `path`.
+    #[must_use]
+    pub fn at(self, path: &'a [u8]) -> Self {
+        Self { at: Some(path), ..self }
     }
 
     /// Returns a source that follows these symbolic links below its root.
@@ -66,11 +77,12 @@ impl<'a> ImageSource<'a> {
 
 impl Source for ImageSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
-        let reader = Reader { vfs: self.vfs, lost: self.lost };
+        let reader = Reader { vfs: self.vfs, prefix: self.prefix, at: self.at, lost: self.lost };
+        let prefix = &reader.prefix[..];
         let mut links = Links::default();
         let mut directories = HashSet::from([self.root.ino()]);
         let mut levels: Vec<Level<'_>> = Vec::new();
-        levels.extend(reader.send(self.root, &self.prefix, Some(&mut links), sink)?);
+        levels.extend(reader.send(self.root, prefix, Some(&mut links), sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -80,6 +92,9 @@ impl Source for ImageSource<'_> {
                 continue;
             }
             let path = join(&level.path, &name);
+            if !sink.wants(&path) {
+                continue;
+            }
             let (dir, mut behind_link) = (level.dir.ino(), level.behind_link);
             let found = child(reader.vfs, dir, &name).map_err(Error::from);
             let Some(mut node) = reader.read(&path, found)? else { continue };
@@ -110,7 +125,8 @@ impl Source for ImageSource<'_> {
                 }
             }
             let links = (!is_followed).then_some(&mut links);
-            let entered = reader.send(node, &path, links, sink).named(&path)?;
+            let sent = reader.send(node, &path, links, sink);
+            let entered = sent.map_err(|error| error.within(quoted(&reader.place(&path))))?;
             levels.extend(entered.map(|level| Level { behind_link, ..level }));
         }
         Ok(())
@@ -120,20 +136,34 @@ impl Source for ImageSource<'_> {
 /// What reads the tree.
 struct Reader<'a> {
     vfs: &'a Vfs,
+    prefix: Vec<u8>,
+    at: Option<&'a [u8]>,
     lost: Option<&'a dyn Fn(Error)>,
 }
 
 impl<'a> Reader<'a> {
+    /// Returns what messages call the file at `path`.
+    fn place(&self, path: &[u8]) -> Vec<u8> {
+        let Some(at) = self.at else { return path.to_vec() };
+        let below = path.strip_prefix(&self.prefix[..]).unwrap_or(path);
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        if below.is_empty() {
+            at.to_vec()
+        } else {
+            [at.strip_suffix(b"/").unwrap_or(at), b"/", below].concat()
+        }
+    }
+
     /// Returns what was read from the file at `path`; nothing if it cannot be read and the walk
     /// goes on past that.
     fn read<T>(&self, path: &[u8], read: Result<T>) -> Result<Option<T>> {
-        match (read.named(path), self.lost) {
-            (Err(error), Some(lost)) => {
-                lost(error);
-                Ok(None)
-            }
-            (read, _) => read.map(Some),
-        }
+        let error = match read {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error.within(quoted(&self.place(path))),
+        };
+        let Some(lost) = self.lost else { return Err(error) };
+        lost(error);
+        Ok(None)
     }
 
     /// Passes one node to `sink`, with `links` as one of the names of a file that may have others.
@@ -165,7 +195,7 @@ impl<'a> Reader<'a> {
         let mut content;
         let lost_part = |error: Error| {
             if let Some(lost) = self.lost {
-                lost(error.within(crate::text::quoted(path)));
+                lost(error.within(quoted(&self.place(path))));
             }
         };
         let body = match attr.kind {

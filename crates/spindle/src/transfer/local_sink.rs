@@ -4,16 +4,21 @@
 //! through a symbolic link. Existing files are replaced; existing directories are kept and filled.
 //! Only a target that the user has named is written in place, as by `cp`: through symbolic links,
 //! and into devices and pipes. A directory gets its times and permissions after all its entries.
+//!
+//! Owners and permissions are set by functions of the C library that `fakeroot` replaces, and not
+//! by those of `rustix`, some of which are system calls in any case.
 
-use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, check_name, names, split};
+use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, join, names, split};
 use crate::error::{Context, Error, Result};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, fsetxattr};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown, fchown};
 use std::path::Path;
 
 /// An existing file that was opened for writing in place.
@@ -28,7 +33,7 @@ pub enum InPlace {
 pub type OpenInPlace = fn(BorrowedFd<'_>, &Path) -> Result<InPlace>;
 
 /// A sink that creates nodes below one directory of this machine.
-pub struct LocalSink {
+pub struct LocalSink<'a> {
     root: OwnedFd,
     stack: Vec<OpenDir>,
     /// Metadata of the root, if it came as a node.
@@ -36,6 +41,8 @@ pub struct LocalSink {
     preserve: bool,
     /// How to open existing files at the root, if those are written in place.
     in_place: Option<OpenInPlace>,
+    /// What to call when an attribute cannot be set, if the file stays without it.
+    failed: Option<Failed<'a>>,
     is_root: bool,
     umask: u32,
     left_out: LeftOut,
@@ -49,7 +56,7 @@ struct OpenDir {
     meta: Option<Meta>,
 }
 
-impl LocalSink {
+impl<'a> LocalSink<'a> {
     /// Returns a sink below the existing directory `root`. With `preserve`, owners (as root),
     /// permissions, times and extended attributes are kept; otherwise new files belong to the
     /// caller and lack the permissions in `umask`.
@@ -66,6 +73,7 @@ impl LocalSink {
             root_meta: None,
             preserve,
             in_place: None,
+            failed: None,
             is_root,
             umask,
             left_out: LeftOut::default(),
@@ -78,6 +86,22 @@ impl LocalSink {
     #[must_use]
     pub fn writing_in_place(self, open: OpenInPlace) -> Self {
         Self { in_place: Some(open), ..self }
+    }
+
+    /// Returns a sink that keeps a file of which an attribute cannot be set, and calls `failed`
+    /// with it.
+    #[must_use]
+    pub fn past_failures(self, failed: Failed<'a>) -> Self {
+        Self { failed: Some(failed), ..self }
+    }
+
+    /// Passes over a failure to set an attribute of the file at `path`, if that is wanted. Returns
+    /// true if it was set.
+    fn attribute(&self, path: &[u8], what: &str, done: Result<(), impl Into<Error>>) -> Result<bool> {
+        match (done.context(what), self.failed) {
+            (Err(error), Some(failed)) => failed(path, error).map(|()| false),
+            (done, _) => done.map(|()| true),
+        }
     }
 
     fn top(&self) -> BorrowedFd<'_> {
@@ -99,45 +123,64 @@ impl LocalSink {
     }
 
     fn leave(&mut self) -> Result<()> {
-        if let Some(OpenDir { name, fd, meta: Some(meta) }) = self.stack.pop() {
-            self.finish_fd(&fd, &meta).named(&name)?;
-        }
-        Ok(())
+        let path = self.path_of(b"");
+        let Some(OpenDir { fd, meta: Some(meta), .. }) = self.stack.pop() else { return Ok(()) };
+        self.finish_fd(&File::from(fd), &path, &meta).named(&path)
+    }
+
+    /// Returns the path of a name in the current directory, or of that itself.
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let names: Vec<&[u8]> = self.stack.iter().map(|open| &open.name[..]).collect();
+        join(&names.join(&b'/'), name)
     }
 
     /// Sets attributes, owner, permissions and times of an open file, in an order in which none
     /// undoes another.
-    fn finish_fd(&mut self, fd: &OwnedFd, meta: &Meta) -> Result<()> {
+    fn finish_fd(&mut self, file: &File, path: &[u8], meta: &Meta) -> Result<()> {
+        let set_mode = |perm| file.set_permissions(Permissions::from_mode(perm));
         if !self.preserve {
-            let bits = meta.perm & 0o777;
-            rustix::fs::fchmod(fd, Mode::from_raw_mode(bits & !self.umask))?;
+            let done = set_mode(meta.perm & 0o777 & !self.umask);
+            self.attribute(path, "permissions", done)?;
             return Ok(());
         }
         for (name, value) in &meta.xattrs {
             let set = if name.starts_with(b"user.") {
-                fsetxattr(fd, OsStr::from_bytes(name), value, XattrFlags::empty())
+                fsetxattr(file, OsStr::from_bytes(name), value, XattrFlags::empty())
             } else {
                 Err(Errno::OPNOTSUPP)
             };
             match set {
-                Ok(()) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {
-                    self.left_out.xattrs += 1;
+                    self.left_out.xattrs.add(path);
                 }
-                Err(e) => return Err(e.into()),
+                set => {
+                    self.attribute(path, "extended attributes", set)?;
+                }
             }
         }
-        let perm = if self.is_root {
-            rustix::fs::fchown(fd, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
-            meta.perm
-        } else {
-            self.left_out.owners += u64::from(meta.uid != rustix::process::geteuid().as_raw());
-            // The caller must not get set-id programs of other owners.
-            meta.perm & 0o1777
-        };
-        rustix::fs::fchmod(fd, Mode::from_raw_mode(perm))?;
-        rustix::fs::futimens(fd, &times(meta))?;
+        let owned = self.set_owner(path, meta, |uid, gid| fchown(file, Some(uid), Some(gid)))?;
+        self.attribute(path, "permissions", set_mode(perm_of(meta, owned)))?;
+        self.attribute(path, "times", rustix::fs::futimens(file, &times(meta)))?;
         Ok(())
+    }
+
+    /// Sets owner and group by `set`. Returns false if they are not those of `meta`.
+    fn set_owner(
+        &mut self,
+        path: &[u8],
+        meta: &Meta,
+        set: impl FnOnce(u32, u32) -> io::Result<()>,
+    ) -> Result<bool> {
+        let Meta { uid, gid, .. } = *meta;
+        if !self.is_root {
+            if uid != rustix::process::geteuid().as_raw() {
+                self.left_out.owners.add(path);
+            }
+            return Ok(false);
+        }
+        // This number means "as it is" to the system.
+        let done = if uid == u32::MAX || gid == u32::MAX { Err(Errno::INVAL.into()) } else { set(uid, gid) };
+        self.attribute(path, &format!("owner {uid}, group {gid}"), done)
     }
 
     /// Sets the metadata of a new file that cannot be opened for reading. All changes go
@@ -147,7 +190,10 @@ impl LocalSink {
         if !self.preserve {
             return Ok(());
         }
-        self.left_out.xattrs += meta.xattrs.len() as u64;
+        let path = &self.path_of(name.as_bytes());
+        for _ in &meta.xattrs {
+            self.left_out.xattrs.add(path);
+        }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::empty())?;
         let made = rustix::fs::fstat(&fd)?;
@@ -155,16 +201,15 @@ impl LocalSink {
         if FileType::from_raw_mode(made.st_mode) != kind || !is_ours {
             return Err(Error::new("another process has replaced the new file"));
         }
-        if self.is_root {
-            let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-            rustix::fs::chownat(&fd, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
-        }
+        // A descriptor opened with O_PATH does not allow fchown and fchmod.
+        let by_fd = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let owned = self.set_owner(path, meta, |uid, gid| chown(&by_fd, Some(uid), Some(gid)))?;
         if kind != FileType::Symlink {
-            // A descriptor opened with O_PATH does not allow fchmod.
-            let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-            rustix::fs::chmod(path, Mode::from_raw_mode(meta.perm))?;
+            let mode = Permissions::from_mode(perm_of(meta, owned));
+            self.attribute(path, "permissions", std::fs::set_permissions(&by_fd, mode))?;
         }
-        rustix::fs::utimensat(&fd, "", &times(meta), AtFlags::EMPTY_PATH)?;
+        let done = rustix::fs::utimensat(&fd, "", &times(meta), AtFlags::EMPTY_PATH);
+        self.attribute(path, "times", done)?;
         Ok(())
     }
 
@@ -226,6 +271,7 @@ impl LocalSink {
     /// Writes an existing file, device or pipe; devices and pipes get zeros for holes.
     fn write_in_place(
         &mut self,
+        name: &OsStr,
         file: InPlace,
         size: u64,
         content: &mut dyn Content,
@@ -234,7 +280,8 @@ impl LocalSink {
         let mut out = match file {
             InPlace::File(fd) => {
                 self.fill(&fd, size, content)?;
-                return if self.preserve { self.finish_fd(&fd, meta) } else { Ok(()) };
+                let path = self.path_of(name.as_bytes());
+                return if self.preserve { self.finish_fd(&File::from(fd), &path, meta) } else { Ok(()) };
             }
             InPlace::Stream(out) => out,
         };
@@ -250,12 +297,14 @@ impl LocalSink {
     fn put_file(&mut self, name: &OsStr, size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
         if let Some(open) = self.opens_in_place(name)? {
             let file = open(self.top(), Path::new(name))?;
-            return self.write_in_place(file, size, content, meta);
+            return self.write_in_place(name, file, size, content, meta);
         }
         self.remove_existing(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::RUSR | Mode::WUSR)?;
-        let done = self.fill(&fd, size, content).and_then(|()| self.finish_fd(&fd, meta));
+        let path = self.path_of(name.as_bytes());
+        let filled = self.fill(&fd, size, content);
+        let done = filled.and_then(|()| self.finish_fd(&File::from(fd), &path, meta));
         if done.is_err() {
             // Do not leave an incomplete file. The caller reports the first failure.
             let _ = rustix::fs::unlinkat(self.top(), name, AtFlags::empty());
@@ -320,12 +369,17 @@ impl LocalSink {
             Body::Socket => (FileType::Socket, 0),
         };
         self.remove_existing(key)?;
-        rustix::fs::mknodat(self.top(), key, file_type, Mode::RUSR | Mode::WUSR, rdev)?;
+        let made = rustix::fs::mknodat(self.top(), key, file_type, Mode::RUSR | Mode::WUSR, rdev);
+        if file_type == FileType::BlockDevice || file_type == FileType::CharacterDevice {
+            made.context("cannot make a device node")?;
+        } else {
+            made?;
+        }
         self.finish_made(key, file_type, &meta)
     }
 }
 
-impl Sink for LocalSink {
+impl Sink for LocalSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let (dir, name) = split(node.path);
         self.enter(dir)?;
@@ -341,16 +395,22 @@ impl Sink for LocalSink {
     }
 
     fn finish(&mut self) -> Result<()> {
+        let mut done = Ok(());
         while !self.stack.is_empty() {
-            self.leave()?;
+            done = done.and(self.leave());
         }
         if let Some(meta) = self.root_meta.take() {
             let root = self.root.try_clone()?;
-            self.finish_fd(&root, &meta)?;
+            done = done.and(self.finish_fd(&File::from(root), b"", &meta));
         }
         self.left_out.warn();
-        Ok(())
+        done
     }
+}
+
+/// Returns the permissions that a file gets. With another owner it must not be a set-id program.
+const fn perm_of(meta: &Meta, owned: bool) -> u32 {
+    if owned { meta.perm } else { meta.perm & 0o1777 }
 }
 
 /// Writes zeros for a hole.

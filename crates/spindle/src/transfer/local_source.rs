@@ -24,8 +24,8 @@ pub struct LocalSource<'a> {
     copy: Option<&'a Path>,
 }
 
-/// Is called with the path of a symbolic link that cannot be followed, and the reason.
-type Lost<'a> = &'a dyn Fn(&str, Error);
+/// Is called with the path of what cannot be read, and the reason; an error ends the walk.
+type Lost<'a> = &'a dyn Fn(&str, Error) -> Result<()>;
 
 /// Device and inode number.
 type Id = (u64, u64);
@@ -51,10 +51,11 @@ impl<'a> LocalSource<'a> {
         Self { follow, ..self }
     }
 
-    /// Returns a source that leaves out symbolic links below it that lead nowhere, to each other or
-    /// to a directory that they are in, and calls `lost` with each.
+    /// Returns a source that leaves out what cannot be read below it, and calls `lost` with each;
+    /// also symbolic links that are to be followed and lead nowhere, to each other or to a
+    /// directory that they are in.
     #[must_use]
-    pub fn past_links(self, lost: Lost<'a>) -> Self {
+    pub fn past_failures(self, lost: Lost<'a>) -> Self {
         Self { lost: Some(lost), ..self }
     }
 
@@ -81,15 +82,90 @@ impl<'a> LocalSource<'a> {
     }
 }
 
+impl LocalSource<'_> {
+    /// Returns the path of this machine of a path of the transfer.
+    fn place(&self, path: &[u8]) -> String {
+        let below = path.strip_prefix(&self.prefix[..]).unwrap_or(path);
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        self.path.join(OsStr::from_bytes(below)).display().to_string()
+    }
+
+    /// Returns what was read from the file at `path`; nothing if it cannot be read and the walk
+    /// goes on past that. The root is always wanted.
+    fn read<T>(&self, path: &[u8], read: Result<T, impl Into<Error>>) -> Result<Option<T>> {
+        match (read, self.lost) {
+            (Err(error), Some(lost)) if path.len() > self.prefix.len() => {
+                lost(&self.place(path), error.into()).map(|()| None)
+            }
+            (read, _) => read.map(Some).context(self.place(path)),
+        }
+    }
+
+    /// Passes one node to `sink`; `follow` are flags for opening it. Returns the level to enter if
+    /// it is a directory.
+    fn send(
+        &self,
+        (dir, name): (BorrowedFd<'_>, &OsStr),
+        path: &[u8],
+        stat: &Stat,
+        follow: OFlags,
+        links: &mut Links,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Level>> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let mut meta = meta_of(stat);
+        let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
+        let mut put = |body, meta| sink.put(Node { path, body, meta }).context(self.place(path));
+        if kind != FileType::Directory
+            && follow.contains(OFlags::NOFOLLOW)
+            && let Some(first) = links.add(id_of(stat), nlink, path)
+        {
+            put(Body::HardLink(&first), meta)?;
+            return Ok(None);
+        }
+        let rdev = Rdev { major: rustix::fs::major(stat.st_rdev), minor: rustix::fs::minor(stat.st_rdev) };
+        let target;
+        let body = match kind {
+            FileType::Directory => {
+                let fd = self.read(path, open(dir, name, OFlags::DIRECTORY | follow))?;
+                if let Some(fd) = &fd {
+                    meta.xattrs = self.read(path, xattrs(fd))?.unwrap_or_default();
+                }
+                put(Body::Directory, meta)?;
+                let Some(dir) = fd else { return Ok(None) };
+                let names = self.read(path, sorted_names(&dir))?.unwrap_or_default().into_iter();
+                return Ok(Some(Level { dir, id: id_of(stat), path: path.to_vec(), names }));
+            }
+            FileType::RegularFile => {
+                let Some(fd) = self.read(path, open(dir, name, follow))? else { return Ok(None) };
+                meta.xattrs = self.read(path, xattrs(&fd))?.unwrap_or_default();
+                let mut content = content_of(fd, stat);
+                put(Body::File { size: content.size, content: &mut content }, meta)?;
+                return Ok(None);
+            }
+            FileType::Symlink => {
+                let read = rustix::fs::readlinkat(dir, name, Vec::new());
+                let Some(read) = self.read(path, read)? else { return Ok(None) };
+                target = read;
+                Body::Symlink(target.as_bytes())
+            }
+            FileType::BlockDevice => Body::Device { block: true, rdev },
+            FileType::CharacterDevice => Body::Device { block: false, rdev },
+            FileType::Fifo => Body::Fifo,
+            FileType::Socket => Body::Socket,
+            FileType::Unknown => {
+                self.read(path, Err::<(), _>(Error::new("is a file of an unknown type")))?;
+                return Ok(None);
+            }
+        };
+        put(body, meta)?;
+        Ok(None)
+    }
+}
+
 impl Source for LocalSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
-        let prefix = &self.prefix[..];
         let mut links = Links::default();
-        let place = |rel: &[u8]| {
-            let rel = rel.strip_prefix(prefix).unwrap_or(rel);
-            let rel = rel.strip_prefix(b"/").unwrap_or(rel);
-            self.path.join(OsStr::from_bytes(rel)).display().to_string()
-        };
         let name = self.path.as_os_str();
         let (look, open) = if self.follow == Follow::Never {
             (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW)
@@ -98,8 +174,7 @@ impl Source for LocalSource<'_> {
         };
         let top = rustix::fs::statat(CWD, name, look).context(self.path.display())?;
         let mut levels: Vec<Level> = Vec::new();
-        let entered = send(CWD, name, prefix, &top, open, &mut links, sink).context(self.path.display())?;
-        levels.extend(entered);
+        levels.extend(self.send((CWD, name), &self.prefix, &top, open, &mut links, sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
                 levels.pop();
@@ -113,24 +188,19 @@ impl Source for LocalSource<'_> {
             let Some(Level { dir, .. }) = levels.last() else { break };
             let dir = dir.as_fd();
             let found = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
-            let mut stat = found.context(place(&path))?;
+            let Some(mut stat) = self.read(&path, found)? else { continue };
             let mut open = OFlags::NOFOLLOW;
             if self.follow == Follow::All {
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
                     open = OFlags::empty();
                 }
-                stat = match (reached(dir, name, &levels), self.lost) {
-                    (Err(error), Some(lost)) => {
-                        lost(&place(&path), error);
-                        continue;
-                    }
-                    (found, _) => found.context(place(&path))?,
-                };
+                let Some(found) = self.read(&path, reached(dir, name, &levels))? else { continue };
+                stat = found;
             }
-            let entered = self
-                .check_outside(&stat)
-                .and_then(|()| send(dir, name, &path, &stat, open, &mut links, sink))
-                .context(place(&path))?;
+            if self.read(&path, self.check_outside(&stat))?.is_none() {
+                continue;
+            }
+            let entered = self.send((dir, name), &path, &stat, open, &mut links, sink)?;
             levels.extend(entered);
         }
         Ok(())
@@ -152,58 +222,6 @@ fn reached(dir: BorrowedFd<'_>, name: &OsStr, levels: &[Level]) -> Result<Stat> 
         return Err(Errno::LOOP.into());
     }
     Ok(stat)
-}
-
-/// Passes one node to `sink`; `follow` are flags for opening it. Returns the level to enter if it
-/// is a directory.
-fn send(
-    dir: BorrowedFd<'_>,
-    name: &OsStr,
-    path: &[u8],
-    stat: &Stat,
-    follow: OFlags,
-    links: &mut Links,
-    sink: &mut dyn Sink,
-) -> Result<Option<Level>> {
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    let mut meta = meta_of(stat);
-    let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
-    if kind != FileType::Directory
-        && follow.contains(OFlags::NOFOLLOW)
-        && let Some(first) = links.add(id_of(stat), nlink, path)
-    {
-        sink.put(Node { path, body: Body::HardLink(&first), meta })?;
-        return Ok(None);
-    }
-    let rdev = Rdev { major: rustix::fs::major(stat.st_rdev), minor: rustix::fs::minor(stat.st_rdev) };
-    let body = match kind {
-        FileType::Directory => {
-            let fd = open(dir, name, OFlags::DIRECTORY | follow)?;
-            meta.xattrs = xattrs(&fd)?;
-            sink.put(Node { path, body: Body::Directory, meta })?;
-            let names = sorted_names(&fd)?.into_iter();
-            return Ok(Some(Level { dir: fd, id: id_of(stat), path: path.to_vec(), names }));
-        }
-        FileType::RegularFile => {
-            let fd = open(dir, name, follow)?;
-            meta.xattrs = xattrs(&fd)?;
-            let mut content = content_of(fd, stat);
-            sink.put(Node { path, body: Body::File { size: content.size, content: &mut content }, meta })?;
-            return Ok(None);
-        }
-        FileType::Symlink => {
-            let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
-            sink.put(Node { path, body: Body::Symlink(target.as_bytes()), meta })?;
-            return Ok(None);
-        }
-        FileType::BlockDevice => Body::Device { block: true, rdev },
-        FileType::CharacterDevice => Body::Device { block: false, rdev },
-        FileType::Fifo => Body::Fifo,
-        FileType::Socket => Body::Socket,
-        FileType::Unknown => return Err(Error::new("is a file of an unknown type")),
-    };
-    sink.put(Node { path, body, meta })?;
-    Ok(None)
 }
 
 /// Opens a regular file for its content. Returns its size in bytes and the time of its last change

@@ -15,6 +15,7 @@ mod local_sink;
 mod local_source;
 mod manifest;
 mod mtree;
+mod past_failures;
 mod pax;
 mod rehearsal;
 mod tar_reader;
@@ -30,13 +31,15 @@ pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
 pub use manifest::Manifested;
 pub use mtree::{Entry, EntryKind, Manifest, Names};
+pub use past_failures::PastFailures;
 pub use rehearsal::{Counts, Misfit, Rehearsed, Used, Walk, rehearse};
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;
 
 use crate::error::{Context, Error, Result};
+use crate::text::quoted;
 use spindle_clock::Timestamp;
-use spindle_vfs::Rdev;
+use spindle_vfs::{Limits, Rdev};
 
 /// Bytes copied at a time.
 pub const CHUNK: usize = 1 << 20;
@@ -193,30 +196,68 @@ impl<S: Sink + ?Sized> Sink for &mut S {
     }
 }
 
-/// Counts of omitted objects, for one warning at the end.
+/// Is called with what fails of one file, its path in the transfer and the reason; the transfer
+/// then goes on, unless this returns an error.
+pub type Failed<'a> = &'a dyn Fn(&[u8], Error) -> Result<()>;
+
+/// What was left out, for one warning at the end.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+struct LeftOut {
     /// Extended attributes that the target cannot store.
-    pub xattrs: u64,
+    xattrs: Of,
     /// Sockets, which a tar stream cannot contain.
-    pub sockets: u64,
+    sockets: Of,
     /// Owners that only root could set.
-    pub owners: u64,
+    owners: Of,
+}
+
+/// A number of things, and the paths of the first.
+#[derive(Debug, Default)]
+struct Of {
+    count: u64,
+    first: Vec<Vec<u8>>,
+}
+
+impl Of {
+    /// Adds a thing of the file at `path`.
+    fn add(&mut self, path: &[u8]) {
+        self.count += 1;
+        if self.first.len() < 3 && self.first.last().is_none_or(|last| last != path) {
+            self.first.push(path.to_vec());
+        }
+    }
 }
 
 impl LeftOut {
     /// Logs a warning about each kind of omitted object.
-    pub fn warn(&self) {
-        for (count, what) in [
-            (self.xattrs, "extended attributes, which the target cannot store"),
-            (self.sockets, "sockets, which a tar stream cannot contain"),
-            (self.owners, "owners, which only root can set"),
+    fn warn(&self) {
+        for (Of { count, first }, what) in [
+            (&self.xattrs, "extended attributes, which the target cannot store"),
+            (&self.sockets, "sockets, which a tar stream cannot contain"),
+            (&self.owners, "owners, which only root can set"),
         ] {
-            if count > 0 {
-                log::warn!("left out: {count} {what}");
+            if *count > 0 {
+                let shown = |path: &Vec<u8>| if path.is_empty() { "/".into() } else { quoted(path) };
+                let names: Vec<String> = first.iter().map(shown).collect();
+                let more = if *count > first.len() as u64 { " …" } else { "" };
+                log::warn!("left out: {count} {what}: {}{more}", names.join(", "));
             }
         }
     }
+}
+
+/// Returns what is wrong with the times of a file for a file system with these limits.
+fn time_misfit(limits: &Limits, meta: &Meta) -> Option<Error> {
+    let (first, last) = limits.time_range;
+    let times = [("last change", Some(meta.mtime)), ("last read", meta.atime)];
+    let (what, time) = times.into_iter().find_map(|(what, time)| {
+        let time = time.filter(|time| !(first..=last).contains(&time.secs))?;
+        Some((what, time))
+    })?;
+    let secs = time.secs;
+    Some(Error::new(format!(
+        "the time of the {what} is {secs} seconds since 1970: the format has {first} to {last}"
+    )))
 }
 
 /// Refuses a name that is invalid in a directory.

@@ -96,6 +96,31 @@ pub struct Manifest {
     pub entries: BTreeMap<Vec<u8>, Entry>,
 }
 
+/// Keywords of mtree(5) that are not about what an image has.
+const SKIPPED: [&[u8]; 21] = [
+    b"cksum",
+    b"ignore",
+    b"inode",
+    b"md5",
+    b"md5digest",
+    b"nlink",
+    b"nochange",
+    b"resdevice",
+    b"ripemd160digest",
+    b"rmd160",
+    b"rmd160digest",
+    b"sha1",
+    b"sha1digest",
+    b"sha256",
+    b"sha256digest",
+    b"sha384",
+    b"sha384digest",
+    b"sha512",
+    b"sha512digest",
+    b"size",
+    b"tags",
+];
+
 /// BSD file flags by name; some have two names.
 const FLAGS: [(&str, u32); 20] = [
     ("nodump", 0x1),
@@ -161,8 +186,9 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn line(&mut self, number: usize, line: &[u8], entries: &mut BTreeMap<Vec<u8>, Entry>) -> Result<()> {
-        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let Some(name) = words.next().filter(|word| !word.starts_with(b"#")) else { return Ok(()) };
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut words = words.take_while(|word| !word.starts_with(b"#"));
+        let Some(name) = words.next() else { return Ok(()) };
         match name {
             b"/set" => {
                 for word in words {
@@ -269,10 +295,16 @@ impl Parser<'_> {
             b"contents" | b"content" => entry.contents = Some(unvis(value)?),
             b"device" => match device(value) {
                 Some(rdev) => entry.device = Some(rdev),
-                None => return wrong("give FORMAT,MAJOR,MINOR"),
+                None => {
+                    return wrong(
+                        "give FORMAT,MAJOR,MINOR, as in device=netbsd,8,1: each system divides a number \
+                         above 0xffff in its own way",
+                    );
+                }
             },
             b"optional" => entry.optional = true,
-            _ => {}
+            keyword if SKIPPED.contains(&keyword) => {}
+            _ => return wrong("is not a keyword of mtree(5)"),
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! is read: zeros take its place, and the device in memory does not keep them. So there is no
 //! second opinion of what a file system holds or refuses.
 
-use super::{Body, Content, Extents, ImageSink, Meta, NewFiles, Node, Sink, join, split};
+use super::{Body, Content, Extents, ImageSink, Meta, NewFiles, Node, Sink, join, split, time_misfit};
 use crate::error::{Error, Result};
 use crate::image::{Image, OpenOptions};
 use crate::newfs::{NewFs, clock, seed};
@@ -214,6 +214,12 @@ impl Sink for Rehearsal<'_> {
             Body::HardLink(first) => Thing::HardLink(self.place(first).into_owned()),
         };
         let place = self.place(path).into_owned();
+        // The sink stores the nearest time.
+        if !matches!(thing, Thing::HardLink(_))
+            && let Some(error) = time_misfit(&self.limits, &meta)
+        {
+            self.misfits.push(Misfit { path: path.to_vec(), error });
+        }
         let Some(error) = self.attempt(&place, &thing, &meta)? else { return Ok(()) };
         self.add(path, &error, &thing, &meta);
         let stand_in = join(split(&place).0, format!(".misfit{}", self.stand_ins.len()).as_bytes());

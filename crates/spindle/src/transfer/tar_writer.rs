@@ -4,8 +4,9 @@
 //! nanoseconds, extended attributes (`SCHILY.xattr.`), and the maps of sparse files (GNU's format
 //! 1.0).
 
-use super::{Body, CHUNK, Content, LeftOut, Meta, Node, Sink, pax};
+use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, pax};
 use crate::error::{Context, Error, Result};
+use spindle_vfs::Rdev;
 use std::io::Write;
 use tar::{EntryType, Header};
 
@@ -18,10 +19,12 @@ const MAX_OCTAL_11: u64 = (1 << 33) - 1;
 const MAX_OCTAL_7: u32 = (1 << 21) - 1;
 
 /// A sink that writes a tar stream.
-pub struct TarWriter<W> {
+pub struct TarWriter<'a, W> {
     out: W,
     /// Name of the output, for messages.
     name: String,
+    /// What to call with what a tar stream cannot contain, if that is left out.
+    failed: Option<Failed<'a>>,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
@@ -44,10 +47,17 @@ impl Entry<'_> {
     }
 }
 
-impl<W: Write> TarWriter<W> {
+impl<'a, W: Write> TarWriter<'a, W> {
     /// Returns a sink that writes to `out`, which messages call `name`.
     pub fn new(out: W, name: impl Into<String>) -> Self {
-        Self { out, name: name.into(), left_out: LeftOut::default(), buffer: vec![0; CHUNK] }
+        let left_out = LeftOut::default();
+        Self { out, name: name.into(), failed: None, left_out, buffer: vec![0; CHUNK] }
+    }
+
+    /// Returns a sink that leaves out what a tar stream cannot contain, and calls `failed` with it.
+    #[must_use]
+    pub fn past_failures(self, failed: Failed<'a>) -> Self {
+        Self { failed: Some(failed), ..self }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
@@ -83,9 +93,6 @@ impl<W: Write> TarWriter<W> {
             put_name(&mut ustar.name, path, b"path", &mut records);
             put_name(&mut ustar.linkname, link, b"linkpath", &mut records);
             if let Some((major, minor)) = device {
-                if major > MAX_OCTAL_7 || minor > MAX_OCTAL_7 {
-                    return Err(Error::new(format!("device number {major}:{minor} is too large for tar")));
-                }
                 ustar.set_device_major(major);
                 ustar.set_device_minor(minor);
             }
@@ -165,7 +172,7 @@ fn put_name(field: &mut [u8; NAME], name: &[u8], key: &[u8], records: &mut Vec<u
     }
 }
 
-impl<W: Write> Sink for TarWriter<W> {
+impl<W: Write> Sink for TarWriter<'_, W> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let Node { path, body, meta } = node;
         let done = match body {
@@ -180,6 +187,13 @@ impl<W: Write> Sink for TarWriter<W> {
             Body::HardLink(first) => {
                 self.header(path, Entry { link: first, ..Entry::new(EntryType::Link) }, &meta)
             }
+            Body::Device { rdev: Rdev { major, minor }, .. } if major.max(minor) > MAX_OCTAL_7 => {
+                let error = Error::new(format!("device number {major}:{minor} is too large for tar"));
+                match self.failed {
+                    Some(failed) => return failed(path, error),
+                    None => Err(error),
+                }
+            }
             Body::Device { block, rdev } => {
                 let kind = if block { EntryType::Block } else { EntryType::Char };
                 let device = Some((rdev.major, rdev.minor));
@@ -187,7 +201,7 @@ impl<W: Write> Sink for TarWriter<W> {
             }
             Body::Fifo => self.header(path, Entry::new(EntryType::Fifo), &meta),
             Body::Socket => {
-                self.left_out.sockets += 1;
+                self.left_out.sockets.add(path);
                 Ok(())
             }
         };

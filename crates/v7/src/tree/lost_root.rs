@@ -13,12 +13,24 @@ pub(crate) fn inode() -> Dinode {
 }
 
 impl V7 {
-    /// Returns what stands in for the root directory, which fails with this error. Reads all inodes
-    /// and directories.
+    /// Shows the files and directories that no directory names any more, as `#` and the numbers of
+    /// their inodes, in place of the root directory. Reads all inodes and directories.
+    ///
+    /// # Errors
+    /// EROFS if the file system is not open read-only; those of reading.
+    pub fn show_unnamed(&mut self) -> Result<()> {
+        if self.lost_root.is_none() {
+            self.lost_root = Some(self.stand_in_for_root(None)?);
+        }
+        Ok(())
+    }
+
+    /// Returns what stands in for the root directory, which fails with this error if there is one.
+    /// Reads all inodes and directories.
     ///
     /// # Errors
     /// As for [`LostRoot::search`].
-    pub(crate) fn stand_in_for_root(&self, error: Error) -> Result<LostRoot<u16>> {
+    pub(crate) fn stand_in_for_root(&self, error: Option<Error>) -> Result<LostRoot<u16>> {
         let in_use = |ino| self.volume.read_dinode(ino).ok().filter(|di| di.nlink > 0);
         LostRoot::search(
             &self.volume,

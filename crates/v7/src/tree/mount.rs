@@ -99,7 +99,7 @@ impl V7 {
             objections,
         };
         if let Err(error) = v7.check_root() {
-            v7.lost_root = Some(v7.stand_in_for_root(error)?);
+            v7.lost_root = Some(v7.stand_in_for_root(Some(error))?);
         }
         Ok(v7)
     }

@@ -2,7 +2,7 @@
 //! copied.
 
 use spindle::transfer::{Body, Node, Sink};
-use spindle::{Context, Error, Result};
+use spindle::{Error, Result};
 use std::collections::HashSet;
 
 /// Returns true if the target has a file of this path.
@@ -42,8 +42,7 @@ impl Sink for Picked<'_> {
             && self.kept.contains(first)
         {
             let first = spindle::text::quoted(first);
-            return Err(Error::new(format!("another name of {first}, which is kept; copy it by itself")))
-                .named(path);
+            return Err(Error::new(format!("another name of {first}, which is kept; copy it by itself")));
         }
         self.inner.put(node)?;
         self.copied.map_or(Ok(()), |copied| copied(path))

@@ -66,6 +66,14 @@ fn names_are_decoded() {
     }
 }
 
+/// Promise: keywords of mtree(5) that an image has nothing of are accepted, and so are comments.
+#[test]
+fn other_keywords_are_accepted() {
+    let text = "a type=file cksum=1 md5=0 md5digest=0 sha1=0 sha256digest=0 sha512=0 rmd160=0 nlink=2 size=7 \
+                inode=5 resdevice=1 tags=x nochange ignore mode=0600 # a comment\n";
+    assert_eq!(parse(text).unwrap().entries[&b"a"[..]].perm, Some(0o600));
+}
+
 /// Promise: what is wrong is reported with its line, and nothing leads out of the root.
 #[test]
 fn mistakes_are_reported_with_their_line() {
@@ -80,6 +88,9 @@ fn mistakes_are_reported_with_their_line() {
         ("a time=1.1000000000", 1, "nanoseconds"),
         ("a device=freebsd,1", 1, "MAJOR"),
         ("a device=0x10000", 1, "MAJOR"),
+        ("a device=0x10000801", 1, "each system divides a number"),
+        ("#\na mdoe=4755", 2, "mdoe=4755: is not a keyword"),
+        ("/set uid=0 gdi=0", 1, "gdi=0: is not a keyword"),
         ("./a/../../b type=file", 1, "not a valid file name"),
         ("d type=dir\n..\n..\n..", 4, "above the root"),
         ("..", 1, "above the root"),
