@@ -75,10 +75,9 @@ impl Handler for Server {
             if self.observed.is_on() && !self.state.nodes.knows(ino) {
                 self.observed.notify(Caller::default(), &Action::Forgotten(ino));
             }
-            self.fs.forget(ino, released);
-            // This may have been the last reference to an unlinked file.
+            // This may be the last reference to an unlinked file.
+            self.state.space.forget(|| self.fs.forget(ino, released));
             self.note_change();
-            self.state.space.note_forget();
         }
     }
 }
