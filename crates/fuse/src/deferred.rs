@@ -80,6 +80,14 @@ struct Removals {
     removed: bool,
     /// Number of FORGETs so far.
     forgets: u64,
+    /// Number of FORGETs that are being carried out: freeing a large file takes a while.
+    under_way: u64,
+}
+
+impl Removals {
+    fn may_free(&self) -> bool {
+        self.removed || self.under_way > 0
+    }
 }
 
 /// Space of removed files that becomes free when the kernel forgets them.
@@ -94,14 +102,19 @@ impl ExpectedSpace {
         self.removals.lock().removed = true;
     }
 
-    pub(crate) fn note_forget(&self) {
-        self.removals.lock().forgets += 1;
+    /// Carries out a FORGET, which may free space.
+    pub(crate) fn forget(&self, forget: impl FnOnce()) {
+        self.removals.lock().under_way += 1;
+        forget();
+        let mut removals = self.removals.lock();
+        removals.under_way -= 1;
+        removals.forgets += 1;
         self.forgotten.notify_all();
     }
 
     /// Returns true if more space may become free.
     pub(crate) fn is_expected(&self) -> bool {
-        self.removals.lock().removed
+        self.removals.lock().may_free()
     }
 
     /// Calls `attempt` until it finds space or no more FORGETs come.
@@ -113,8 +126,9 @@ impl ExpectedSpace {
                 return result;
             }
             let mut removals = self.removals.lock();
-            while removals.removed && removals.forgets == seen {
-                if self.forgotten.wait_for(&mut removals, PATIENCE) && removals.forgets == seen {
+            while removals.may_free() && removals.forgets == seen {
+                let timed_out = self.forgotten.wait_for(&mut removals, PATIENCE);
+                if timed_out && removals.forgets == seen && removals.under_way == 0 {
                     removals.removed = false;
                 }
             }
@@ -151,8 +165,7 @@ mod tests {
         let (freeing, frees) = (Arc::clone(&space), Arc::clone(&free));
         let thread = std::thread::spawn(move || {
             for _ in 0..3 {
-                *frees.lock() += 1;
-                freeing.note_forget();
+                freeing.forget(|| *frees.lock() += 1);
             }
         });
         assert!(space.is_expected());
@@ -161,5 +174,26 @@ mod tests {
         *free.lock() = 0;
         assert!(matches!(space.retry(attempt), Err(Error::NoSpace)));
         assert!(!space.is_expected());
+    }
+
+    /// Promise: a request without space waits for a file that is being freed, however long that
+    /// takes.
+    #[test]
+    fn waits_for_a_file_that_is_being_freed() {
+        let space = Arc::new(ExpectedSpace::default());
+        space.note_removal();
+        let free = Arc::new(Mutex::new(false));
+        let (freeing, frees) = (Arc::clone(&space), Arc::clone(&free));
+        let (begin, began) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            freeing.forget(|| {
+                begin.send(()).unwrap();
+                std::thread::sleep(5 * PATIENCE);
+                *frees.lock() = true;
+            });
+        });
+        began.recv().unwrap();
+        space.retry(|| if *free.lock() { Ok(()) } else { Err(Error::NoSpace) }).unwrap();
+        thread.join().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 //! The fast file system is checked and not repaired yet: [`Repair`] replays its log first. The
 //! multi-structured and the old file systems are also repaired.
 
-use crate::detect::{Found, detect};
+use crate::detect::{Found, detect, detect_damaged};
 use crate::error::{Context, Result};
 use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
@@ -147,10 +147,20 @@ pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
         if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, phase) };
     match (checked, found) {
         // What the device has instead.
-        (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused),
+        (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused_old(spec).unwrap_or(refused)),
         (checked, _) => checked,
     }
     .context(spec)
+}
+
+/// Returns the refusal of an old file system whose super-block is lost: a new one needs its format,
+/// as several have such directories.
+fn refused_old(spec: &Spec) -> Option<FsError> {
+    let device = open_device_unlocked(spec).ok()?;
+    let Ok(Found::Old(found)) = detect_damaged(&*device, None, None) else { return None };
+    let what =
+        format!("the super-block of an old UNIX file system is lost, perhaps {}", found.superblock.format);
+    Some(FsError::unsupported(what, "name its format: -t v7, 32v, bsd, sysv or sysv16, as for newfs"))
 }
 
 fn check_old(

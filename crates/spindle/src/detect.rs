@@ -3,12 +3,14 @@
 
 use crate::error::Result;
 use crate::foreign::{recognise, refusal};
-use spindle_device::{Device, partitions};
+use spindle_device::{Device, Window, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
 use spindle_vfs::Error;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// What a device with the label of a set is.
 const MEMBER: &str = "a member of a multi-structured file system";
@@ -142,6 +144,44 @@ pub fn detect_damaged(
         }
         (None, found) => found,
     }
+}
+
+impl Found {
+    /// Returns the bytes that it takes on its device.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Self::Ffs(found) => found.layout.fs_size * u64::from(found.layout.fs_fsize),
+            Self::Old(found) => {
+                u64::from(found.superblock.head.s_fsize) * u64::from(found.superblock.format.bsize)
+            }
+            Self::Mfs(label) => label.member_bytes,
+        }
+    }
+}
+
+/// Returns a description of a file system on a disk, at its beginning or in one of its partitions,
+/// that has some of these bytes but does not begin with them.
+///
+/// # Errors
+/// Those of the device.
+pub fn overlapped(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<String>> {
+    let whole = disk.info().size_bytes;
+    let parts = partitions(&**disk)?.partitions;
+    let parts = parts.into_iter().map(|part| (part.start_bytes, part.size_bytes));
+    for (start, len) in std::iter::once((0, whole)).chain(parts) {
+        let len = len.min(whole.saturating_sub(start));
+        if len == 0 || start == bytes.start || start >= bytes.end {
+            continue;
+        }
+        let window = Window::new(Arc::clone(disk), start, len, disk.info().name.clone())?;
+        if let Ok(found) = detect(&window)
+            && start.saturating_add(found.size_bytes()) > bytes.start
+        {
+            return Ok(Some(format!("{found} at byte {start}")));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns a description of the file system or partition table on a device, if there is one, also

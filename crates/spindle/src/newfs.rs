@@ -1,6 +1,6 @@
 //! Making file systems: in a new file, an existing one, on a block device or in a partition.
 
-use crate::detect::contents;
+use crate::detect::{contents, overlapped};
 use crate::error::{Context, Error, Result};
 use crate::image::{open_device_unlocked, reasons};
 use rand::SeedableRng;
@@ -153,6 +153,7 @@ fn open_empty(
     let mut device = spec.open(&options)?;
     if !force {
         refuse_overwriting(&*device, keeps_label).context(spec)?;
+        refuse_overlapping(spec, size.unwrap_or(device.info().size_bytes)).context(spec)?;
     }
     if let Some(size) = size.filter(|&size| size > device.info().size_bytes) {
         let Some(start) = start.filter(|_| found.is_file()) else {
@@ -172,6 +173,16 @@ fn refuse_overwriting(device: &dyn Device, keeps_label: bool) -> Result<()> {
     }
     let parts = if found.contains("partition") { ", and IMAGE@PARTITION names a partition" } else { "" };
     Err(Error::new(format!("contains {found} already; --force overwrites it{parts}")))
+}
+
+/// Refuses bytes from an offset on that a file system has which begins before them, or within them.
+fn refuse_overlapping(spec: &Spec, len: u64) -> Result<()> {
+    let Part::Offset { at, .. } = spec.part else { return Ok(()) };
+    let disk = open_device_unlocked(&Spec { part: Part::Whole, ..spec.clone() })?;
+    match overlapped(&disk, &(at..at.saturating_add(len)))? {
+        Some(found) => Err(Error::new(format!("overlaps {found}; --force overwrites it"))),
+        None => Ok(()),
+    }
 }
 
 /// Writes a planned file system. Calls `group_done` after each cylinder group.

@@ -34,8 +34,32 @@ fn each_format_is_found() {
     }
 }
 
+/// Promise: a super-block whose lists are damaged, or whose root is lost, is still that super-block.
+#[test]
+fn damage_does_not_hide_it() {
+    type Plant = fn(&Victim);
+    const PLANTS: [Plant; 9] = [
+        |v| v.change_superblock(|s| s.head.s_nfree = 77),
+        |v| v.change_superblock(|s| s.head.s_nfree = -1),
+        |v| v.change_superblock(|s| s.head.s_free[1] = 9),
+        |v| v.change_superblock(|s| s.head.s_free[1] = 60_000),
+        |v| v.change_superblock(|s| s.head.s_ninode = 500),
+        |v| v.change_superblock(|s| (s.head.s_ninode, s.head.s_inode[0]) = (1, 9999)),
+        |v| v.change_inode(2, |inode| inode.di_mode = 0),
+        |v| v.change_inode(2, |inode| inode.di_size = 31),
+        |v| v.set_entry(2, 1, 2, Some(b"...")),
+    ];
+    for format in [Format::V7, Format::V32, Format::BSD41, Format::sysv(Endian::Big)] {
+        for plant in PLANTS {
+            let victim = Victim::new(format);
+            plant(&victim);
+            assert_eq!(found(&*victim.device), Some(format));
+        }
+    }
+}
+
 /// Promise: a disk without an old file system is not taken for one: empty, noise, too short, or
-/// with a damaged root.
+/// without any directory.
 #[test]
 fn nothing_else_is_found() {
     let seed = seed();
@@ -52,7 +76,9 @@ fn nothing_else_is_found() {
         assert_eq!(found(&MemoryDevice::from_bytes(&noise)), None);
     }
     let victim = Victim::new(Format::V7);
-    victim.set_entry(2, 1, 2, Some(b"..."));
+    for dir in [2, victim.lost, victim.dir, victim.sub] {
+        victim.set_entry(dir, 1, 2, Some(b"..."));
+    }
     assert_eq!(found(&*victim.device), None);
     let named = OpenOptions { format: Some(Format::V7), ..OpenOptions::default() };
     V7::open(victim.device.clone(), victim.clock.clone(), &named).unwrap();
@@ -66,7 +92,8 @@ fn ambiguous() {
     // Where longs are aligned to four bytes, these three addresses are read as a size, and the
     // first of them as an empty free list.
     victim.change_superblock(|superblock| {
-        superblock.head.s_free.copy_within(47.., 0);
+        let top = usize::try_from(superblock.head.s_nfree).unwrap();
+        superblock.head.s_free.copy_within(top - 3..top, 0);
         superblock.head.s_free[0] = 0;
         superblock.head.s_nfree = 3;
         superblock.head.s_ninode = 0;

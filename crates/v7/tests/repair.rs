@@ -2,10 +2,12 @@
 
 mod support;
 
+use spindle_device::MemoryDevice;
 use spindle_ondisk::{Endian, Field};
 use spindle_v7::check::{Options, Repaired, check, repair};
-use spindle_v7::{Block, Format};
-use spindle_vfs::{FileSystem, Ino};
+use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
+use spindle_vfs::{Error, FileKind, FileSystem, Ino, Privilege};
+use std::sync::Arc;
 use support::{Victim, contents};
 
 const FORMATS: [Format; 3] = [Format::V7, Format::BSD41, Format::sysv(Endian::Big)];
@@ -40,6 +42,16 @@ const PLANTS: &[Plant] = &[
     }),
     ("FILE SIZE ERROR I={other}", |v| v.change_inode(v.other, |i| i.di_size = -5)),
     ("FILE SIZE ERROR I={sub}", |v| v.change_inode(v.sub, |i| i.di_size = 0x7000_0000)),
+    ("DIRECTORY SIZE 57 IS NOT A MULTIPLE OF 16 I={sub}", |v| v.change_inode(v.sub, |i| i.di_size = 57)),
+    ("DEVICE OR PIPE WITH CONTENTS I={other}", |v| v.change_inode(v.other, |i| i.di_mode = 0o010_644)),
+    ("DEVICE OR PIPE WITH CONTENTS I={other}", |v| v.change_inode(v.other, |i| i.di_mode = 0o020_644)),
+    ("UNKNOWN FILE TYPE I={other} MODE=140644", |v| v.change_inode(v.other, |i| i.di_mode = 0o140_644)),
+    ("BAD FREE INODE LIST: it says that it holds 500", |v| {
+        v.change_superblock(|s| s.head.s_ninode = 500);
+    }),
+    ("BAD FREE INODE LIST: inode 9999 does not exist", |v| {
+        v.change_superblock(|s| (s.head.s_ninode, s.head.s_inode[0]) = (1, 9999));
+    }),
     (" BAD I={other} (ADDRESS 1) (/other)", |v| v.set_addr(v.other, 1, v.layout.s_fsize)),
     ("1 BAD I={other} (ADDRESS 2)", |v| v.set_addr(v.other, 2, 1)),
     (" DUP I={file} (ADDRESS 3) (/dir/file)", |v| v.set_addr(v.other, 0, v.addr(v.file, 3))),
@@ -111,21 +123,144 @@ fn every_damage_is_found_and_repaired() {
     }
 }
 
-/// Promise: without a `lost+found`, a file without a name stays, and so does its finding;
-/// everything else is repaired.
+/// Promise: a missing `lost+found` is made, and grows as far as is needed.
 #[test]
-fn nowhere_to_put_a_file() {
-    let victim = Victim::new(Format::V7);
-    victim.set_entry(2, 2, victim.lost, Some(b"elsewhere"));
-    victim.set_entry(2, 4, 0, None);
-    victim.change_superblock(|s| s.head.s_nfree = -1);
-    let Repaired { before, after, changed } = mend(&victim);
-    assert!(changed);
-    assert_eq!((before.damages, after.damages), (2, 1), "{after:#?}");
-    assert!(after.findings[0].to_string().starts_with("UNREF FILE"));
+fn a_lost_and_found_is_made() {
+    for format in FORMATS {
+        let victim = Victim::new(format);
+        victim.set_entry(2, 2, victim.lost, Some(b"elsewhere"));
+        let fs = victim.open();
+        let files: Vec<_> = (0..100)
+            .map(|n| {
+                let name = format!("file-{n}");
+                let ino = support::make(&fs, Ino(victim.sub.into()), name.as_bytes(), FileKind::Regular);
+                fs.write(ino, 0, b"data", Privilege::Root).unwrap();
+                ino
+            })
+            .collect();
+        fs.unmount().unwrap();
+        victim.change_inode(victim.sub, |inode| inode.di_mode = 0);
+        let Repaired { after, changed, .. } = mend(&victim);
+        assert!(changed && after.is_clean(), "{format}: {after:#?}");
+        let fs = victim.open();
+        assert!(!fs.read_only());
+        let lost = fs.lookup(fs.root(), b"lost+found").unwrap().ino;
+        for ino in files {
+            let found = fs.lookup(lost, format!("#{:05}", ino.0).as_bytes()).unwrap();
+            assert_eq!((found.ino, found.size), (ino, 4));
+        }
+    }
 }
 
-/// Promise: a repair that is limited to harmless damage changes nothing if there is serious damage.
+/// Promise: a root whose inode is lost is made again with its names, and without its block empty;
+/// then all that was in it is in `lost+found`.
+#[test]
+fn a_lost_root() {
+    type Plant = (&'static str, fn(&Victim));
+    const PLANTS: [Plant; 4] = [
+        ("dir", |v| v.change_inode(2, |inode| inode.di_mode = 0)),
+        ("dir", |v| v.change_inode(2, |inode| inode.di_mode = 0o100_644)),
+        ("dir", |v| v.change_inode(2, |inode| (inode.di_mode, inode.di_addr) = (0o150_000, [0xee; 40]))),
+        ("lost+found", |v| {
+            v.change(Block(v.addr(2, 0)), |bytes| bytes.fill(0xa5));
+            v.change_inode(2, |inode| (inode.di_mode, inode.di_size, inode.di_addr) = (0, 0, [0; 40]));
+        }),
+    ];
+    for format in FORMATS {
+        for (first, plant) in PLANTS {
+            let victim = Victim::new(format);
+            plant(&victim);
+            let fs = victim.open();
+            assert!(fs.read_only() && fs.read_only_reasons()[0].reason.contains("root inode"), "{format}");
+            assert!(findings(&victim).iter().any(|text| text.starts_with("ROOT INODE")));
+            let Repaired { after, .. } = mend(&victim);
+            assert!(after.is_clean(), "{format}, {first}: {after:#?}");
+            let fs = victim.open();
+            assert!(!fs.read_only());
+            let dir = if first == "dir" {
+                fs.lookup(fs.root(), b"dir").unwrap().ino
+            } else {
+                let lost = fs.lookup(fs.root(), b"lost+found").unwrap().ino;
+                fs.lookup(lost, format!("#{:05}", victim.dir).as_bytes()).unwrap().ino
+            };
+            let file = fs.lookup(dir, b"file").unwrap();
+            assert_eq!((file.ino, file.nlink), (Ino(victim.file.into()), 1), "{format}, {first}");
+            let mut bytes = contents();
+            bytes.fill(0);
+            fs.read(file.ino, 0, &mut bytes).unwrap();
+            assert!(bytes == contents());
+        }
+    }
+}
+
+/// Promise: with the format named, a lost super-block is made again with the sizes that it had;
+/// nothing behind the file system is written, nor claimed.
+#[test]
+fn a_lost_superblock() {
+    for format in FORMATS {
+        let victim = Victim::new(format);
+        let free = victim.open().statfs().unwrap().bfree;
+        let (block, offset) = victim.layout.superblock_at();
+        victim.change(block, |bytes| bytes[offset..offset + 512].fill(0xa5));
+        let mut bytes = victim.device.to_bytes();
+        let end = bytes.len();
+        bytes.extend(Victim::new(format).device.to_bytes());
+        let device = Arc::new(MemoryDevice::from_bytes(&bytes));
+        let repaired = repair(&*device, &*victim.clock, &options(&victim), false, &mut |_| ()).unwrap();
+        let Repaired { before, after, changed } = repaired;
+        assert!(before.findings[0].to_string().starts_with("SUPERBLOCK LOST"), "{before:#?}");
+        assert!(changed && after.is_clean(), "{format}: {after:#?}");
+        assert!(device.to_bytes()[end..] == bytes[end..], "{format}: written behind the end");
+        let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
+        assert!(!fs.read_only());
+        assert_eq!(*fs.layout(), victim.layout);
+        assert_eq!(fs.statfs().unwrap().bfree, free, "{format}");
+        let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+        let mut read = vec![0; contents().len()];
+        let file = fs.lookup(dir, b"file").unwrap().ino;
+        fs.read(file, 0, &mut read).unwrap();
+        assert!(read == contents());
+    }
+}
+
+/// Promise: what no system of the format has, and links without a target, are damage, to a check
+/// and to every reader.
+#[test]
+fn symbolic_links() {
+    let sysv = Format::sysv(Endian::Big);
+    for (format, size, text) in [
+        (Format::V7, 4, "UNKNOWN FILE TYPE I={other} MODE=120777"),
+        (Format::BSD41, 4, "UNKNOWN FILE TYPE I={other} MODE=120777"),
+        (sysv, 423_445_876, "FILE SIZE ERROR I={other}: SIZE 423445876 BEYOND 1024"),
+        (sysv, 0, "SYMBOLIC LINK WITHOUT A TARGET I={other}"),
+        (sysv, 9, "SYMBOLIC LINK WITHOUT A TARGET I={other}"),
+        (sysv, 4, ""),
+    ] {
+        let victim = Victim::new(format);
+        let block = Block(victim.addr(victim.other, 0));
+        victim.change(block, |bytes| bytes[..9].copy_from_slice(b"/dir\0\0\0\0\0"));
+        victim.change_inode(victim.other, |inode| (inode.di_mode, inode.di_size) = (0o120_777, size));
+        for n in 1..3 {
+            victim.set_addr(victim.other, n, 0);
+        }
+        let fs = victim.open();
+        let target = fs.lookup(fs.root(), b"other").and_then(|attr| fs.readlink(attr.ino));
+        drop(fs);
+        let found = findings(&victim);
+        if text.is_empty() {
+            assert_eq!(target.unwrap(), b"/dir");
+            assert!(!found.iter().any(|found| found.contains("LINK")), "{found:#?}");
+        } else {
+            assert!(matches!(target, Err(Error::Corrupt { .. })), "{format}, {size}: {target:?}");
+            let text = numbered(&victim, text);
+            assert!(found.iter().any(|found| found.starts_with(&text)), "{text}: {found:#?}");
+        }
+        assert!(mend(&victim).after.is_clean());
+    }
+}
+
+/// Promise: a repair that is limited to harmless damage mends free lists, as 4.1BSD's did after a
+/// crash, and changes nothing if there is serious damage.
 #[test]
 fn only_what_is_harmless() {
     let harmless = |victim: &Victim| {
@@ -135,10 +270,64 @@ fn only_what_is_harmless() {
     victim.change_inode(victim.other, |inode| inode.di_nlink = 3);
     victim.change_superblock(|s| s.head.s_nfree -= 1);
     assert!(harmless(&victim).after.is_clean());
+    let used = victim.addr(victim.other, 1);
+    for list in [[used, 1], [9, 1], [60_000, 1]] {
+        victim.change_superblock(|s| s.head.s_free[1..3].copy_from_slice(&list));
+        assert!(harmless(&victim).after.is_clean(), "{list:?}");
+    }
+    victim.change_superblock(|s| s.head.s_nfree = -1);
+    assert!(harmless(&victim).after.is_clean());
+    assert!(!victim.open().read_only());
     victim.set_addr(victim.other, 0, 1);
     let bytes = victim.device.to_bytes();
     let Repaired { after, changed, .. } = harmless(&victim);
     assert!(!changed && !after.is_clean() && victim.device.to_bytes() == bytes);
+}
+
+/// Promise: a file system whose free list has a block of a file, or goes round in a circle, or in
+/// which two files have one block, is not written, even by force, until it is repaired.
+#[test]
+fn a_block_that_is_not_free_is_not_given_out() {
+    type Plant = (&'static str, fn(&Victim));
+    const PLANTS: [Plant; 4] = [
+        ("is in the free list and in a file", |v| {
+            let names = v.addr(2, 0);
+            v.change_superblock(|s| {
+                let top = usize::try_from(s.head.s_nfree).unwrap() - 1;
+                s.head.s_free[top] = names;
+            });
+        }),
+        ("its free list is damaged", |v| {
+            let mut first = 0;
+            v.change_superblock(|s| first = s.head.s_free[0]);
+            let mut link = v.block(Block(first));
+            v.change_superblock(|s| {
+                s.head.s_nfree = 1;
+                s.head.s_free[0] = first;
+            });
+            let at = if v.layout.format == Format::V7 { 2 } else { 4 };
+            first.put(&mut link[at..], v.layout.format.endian);
+            v.change(Block(first), |bytes| bytes.copy_from_slice(&link));
+        }),
+        ("belongs to inode", |v| v.set_addr(v.other, 0, v.addr(v.file, 3))),
+        ("belongs to inode", |v| v.set_addr(v.other, 0, v.addr(v.file, 10))),
+    ];
+    for format in FORMATS {
+        for (expected, plant) in PLANTS {
+            let victim = Victim::new(format);
+            plant(&victim);
+            let detected = Superblock::open(&*victim.device, None).unwrap();
+            let shown = detected.objections(&*victim.device);
+            let force = OpenOptions { force: true, ..OpenOptions::default() };
+            let fs = V7::open(victim.device.clone(), victim.clock.clone(), &force).unwrap();
+            assert!(fs.read_only(), "{format}: {expected}");
+            assert!(shown[0].reason.contains(expected), "{format}: {shown:?}");
+            assert_eq!(fs.read_only_reasons(), shown);
+            drop(fs);
+            mend(&victim);
+            assert!(!victim.open().read_only());
+        }
+    }
 }
 
 /// Promise: a file system that was not unmounted is opened read-only, with the remedy, until it has

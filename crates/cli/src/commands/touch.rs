@@ -106,7 +106,23 @@ pub fn times_of(file: &OsStr, follow: bool) -> Result<(Timestamp, Timestamp)> {
     }
 }
 
+/// Refuses times that the format cannot store; a file system may move them to the end of its range.
+fn check_times(vfs: &Vfs, set: &SetAttr) -> Result<()> {
+    let (first, last) = vfs.fs().limits().time_range;
+    let fits = |time: Option<SetTime>| match time {
+        Some(SetTime::At(time)) => (first..=last).contains(&time.secs),
+        _ => true,
+    };
+    if fits(set.atime) && fits(set.mtime) {
+        return Ok(());
+    }
+    let date = |secs| date::minute(Timestamp::new(secs, 0));
+    let (first, last) = (date(first), date(last));
+    Err(Failure::new(format!("the time does not fit: the format has those from {first} to {last}")))
+}
+
 fn touch(vfs: &Vfs, path: &[u8], args: &Args, set: &SetAttr, caller: &Caller) -> Result<()> {
+    check_times(vfs, set).named(path)?;
     let node = match resolve(vfs, path, !args.link) {
         Err(e) if e.is(&Error::NotFound) && !path.ends_with(b"/") => {
             if args.no_create || args.link {
@@ -121,14 +137,6 @@ fn touch(vfs: &Vfs, path: &[u8], args: &Args, set: &SetAttr, caller: &Caller) ->
         }
         found => found?,
     };
-    match vfs.fs().setattr(node.ino(), set, Privilege::Root) {
-        Err(Error::Overflow) => {
-            let (first, last) = vfs.fs().limits().time_range;
-            let date = |secs| date::minute(Timestamp::new(secs, 0));
-            let (first, last) = (date(first), date(last));
-            Err(Failure::new(format!("the time does not fit: the format has those from {first} to {last}")))
-        }
-        done => Ok(done.map(drop)?),
-    }
-    .named(path)
+    vfs.fs().setattr(node.ino(), set, Privilege::Root).map(drop).named(path)?;
+    Ok(())
 }

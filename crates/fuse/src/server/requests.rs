@@ -73,10 +73,9 @@ impl Server {
             if self.observed.is_on() && !self.state.nodes.knows(ino) {
                 self.observed.notify(Caller::default(), &Action::Forgotten(ino));
             }
-            self.fs.forget(ino, released);
-            // This may have been the last reference to an unlinked file.
+            // This may be the last reference to an unlinked file.
+            self.state.space.forget(|| self.fs.forget(ino, released));
             self.note_change();
-            self.state.space.note_forget();
         }
     }
 }

@@ -87,6 +87,22 @@ spindle_tree::findings! {
     /// It was not unmounted cleanly, as far as its format can say.
     NotClean: Setup, Note {} "FILE SYSTEM WAS NOT UNMOUNTED CLEANLY";
 
+    /// The super-block is lost; the sizes are those that inodes and free blocks show.
+    LostSuperblock: Setup, Damage {
+        /// First block of data.
+        s_isize: u32,
+        /// Blocks of the file system.
+        s_fsize: u32,
+    } "SUPERBLOCK LOST; INODES END BEFORE BLOCK {s_isize}, DATA BEFORE BLOCK {s_fsize}";
+
+    /// It could be read in several formats.
+    Ambiguous: Setup, Damage {
+        /// The format in which it is checked.
+        format: String,
+        /// The others.
+        others: String,
+    } "FORMAT {format} IS NOT CERTAIN, IT COULD BE {others}: NAME IT";
+
     /// The device ends before the file system.
     DeviceTooShort: Setup, Damage {
         /// Bytes of the device.
@@ -120,6 +136,28 @@ spindle_tree::findings! {
         /// The largest possible.
         most: u64,
     } "FILE SIZE ERROR I={ino}: SIZE {size} BEYOND {most}";
+
+    /// A directory that ends within an entry.
+    OddDirectory: Inodes, Harmless, at (*ino) {
+        /// Inode.
+        ino: u16,
+        /// `di_size`.
+        size: u64,
+    } "DIRECTORY SIZE {size} IS NOT A MULTIPLE OF 16 I={ino}";
+
+    /// A device or a pipe with a size, or a pipe with blocks: on the disk they hold nothing.
+    NodeWithContents: Inodes, Harmless, at (*ino) {
+        /// Inode.
+        ino: u16,
+        /// `di_size`.
+        size: u64,
+    } "DEVICE OR PIPE WITH CONTENTS I={ino} SIZE={size}";
+
+    /// A symbolic link that is empty, or has zeros in its target.
+    BadLink: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u16,
+    } "SYMBOLIC LINK WITHOUT A TARGET I={ino}";
 
     /// A pointer that leads out of the data area.
     BadBlock: Inodes, Damage, at (*ino) {
@@ -210,14 +248,20 @@ spindle_tree::findings! {
         expected: u16,
     } "LINK COUNT I={ino} COUNT {nlink} SHOULD BE {expected}";
 
+    /// The list of free inodes is damaged.
+    BadInodeList: FreeList, Harmless {
+        /// The damage.
+        why: String,
+    } "BAD FREE INODE LIST: {why}";
+
     /// The free list is damaged.
-    BadFreeList: FreeList, Damage {
+    BadFreeList: FreeList, Harmless {
         /// The damage.
         why: String,
     } "BAD FREE LIST: {why}";
 
     /// Blocks that are both in the free list and in files.
-    FreeInUse: FreeList, Damage {
+    FreeInUse: FreeList, Harmless {
         /// How many.
         blocks: u32,
         /// The first.

@@ -1,9 +1,10 @@
 //! Phase 1: every inode, and every block that one leads to.
 
+use super::directories::size_by_blocks;
 use super::{Checker, Directory, Finding, InodeState, Pointer};
 use crate::format::dinode::Dinode;
-use crate::format::layout::{Block, ROOT_INO};
-use crate::format::ondisk::{INODE_SIZE, NDIRECT};
+use crate::format::layout::{Block, ROOT_INO, index};
+use crate::format::ondisk::{ENTRY_SIZE, INODE_SIZE, NDIRECT};
 use spindle_ondisk::Field;
 use spindle_vfs::FileKind;
 
@@ -39,20 +40,34 @@ impl Checker<'_> {
             self.free_inodes += u32::from(ino > ROOT_INO);
             return;
         }
-        let Some(kind) = di.kind() else {
+        let Some(kind) = di.kind_in(self.layout.format) else {
             self.findings.push(Finding::BadMode { ino, mode: di.mode });
             return;
         };
         let directory = kind == FileKind::Directory;
-        let bsize = u64::from(self.layout.format.bsize);
-        let mut most = self.layout.file_size_max();
-        if directory {
-            most = most.min(u64::from(self.layout.s_fsize) * bsize);
-        }
-        if di.size > most {
+        let most = di.size_max(&self.layout);
+        if di.has_blocks() && di.size > most {
             self.findings.push(Finding::BadSize { ino, size: di.size, most });
+            if directory {
+                let size = size_by_blocks(&self.layout, di);
+                self.check_blocks(ino, &Dinode { size, ..di.clone() }, kind);
+            }
             return;
         }
+        let is_full_pipe = kind == FileKind::Fifo && di.addr.iter().any(|&raw| raw != 0);
+        if di.size > most || is_full_pipe {
+            self.findings.push(Finding::NodeWithContents { ino, size: di.size });
+        }
+        if directory && !di.size.is_multiple_of(ENTRY_SIZE as u64) {
+            self.findings.push(Finding::OddDirectory { ino, size: di.size });
+        }
+        self.check_blocks(ino, di, kind);
+    }
+
+    /// Checks the blocks of an inode of this kind, which has a possible size.
+    fn check_blocks(&mut self, ino: u16, di: &Dinode, kind: FileKind) {
+        let directory = kind == FileKind::Directory;
+        let bsize = u64::from(self.layout.format.bsize);
         let mut claimed = Claimed { directory, end: di.size.div_ceil(bsize), ..Claimed::default() };
         if di.has_blocks() {
             for (index, &raw) in di.addr.iter().enumerate() {
@@ -60,6 +75,10 @@ impl Checker<'_> {
                 let first = if levels == 0 { index as u64 } else { self.layout.first_behind(levels).0 };
                 self.claim(ino, (Pointer::Inode { index }, raw), levels, first, &mut claimed);
             }
+        }
+        if kind == FileKind::Symlink && !self.has_target(di) {
+            self.findings.push(Finding::BadLink { ino });
+            return;
         }
         if claimed.beyond > 0 {
             self.findings.push(Finding::BeyondSize { ino, blocks: claimed.beyond });
@@ -69,6 +88,17 @@ impl Checker<'_> {
         }
         self.inodes[usize::from(ino)] =
             InodeState { kind: Some(kind), nlink: di.nlink, size: di.size, ..InodeState::default() };
+    }
+
+    /// Returns true if a symbolic link has a target without zeros.
+    fn has_target(&mut self, di: &Dinode) -> bool {
+        let mut target = Vec::new();
+        for raw in &di.addr[..index(di.size).div_ceil(self.layout.bsize())] {
+            let Some(block) = self.layout.data_block(*raw) else { return false };
+            target.extend(self.block(block));
+        }
+        target.truncate(index(di.size));
+        !target.is_empty() && !target.contains(&0)
     }
 
     /// Claims the blocks below a pointer with `levels` levels of indirect blocks; the first of them

@@ -8,10 +8,13 @@
 //! Images are hostile. Memory and time are bounded by the size of the device: each block is
 //! visited once, however many pointers lead to it, and the list of findings has a limit.
 
+mod directories;
 mod finding;
 mod inodes;
 mod names;
+mod rebuild;
 mod repair;
+mod writable;
 
 pub use finding::{Entry, EntryDamage, Finding, Pointer};
 pub use repair::{Repaired, repair};
@@ -29,7 +32,7 @@ use crate::format::ondisk::DIRSIZ;
 use crate::format::superblock::{Detected, Superblock};
 use serde::Serialize;
 use spindle_device::Device;
-use spindle_vfs::{FileKind, Result};
+use spindle_vfs::{Error, FileKind, Result};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -101,8 +104,17 @@ impl Report {
 /// # Errors
 /// If there is no super-block to start from ([`Superblock::open`]). Later errors become findings.
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
-    let detected = Superblock::open(device, options.format)?;
+    let detected = found(device, options.format)?;
     Ok(Checker::run(device, &detected, options.limit, progress)?.0)
+}
+
+/// Returns the super-block; if the format is given and its super-block is lost, a new one, with the
+/// sizes that the inodes and the free blocks show.
+fn found(device: &dyn Device, format: Option<Format>) -> Result<Detected> {
+    match (Superblock::open(device, format), format) {
+        (Err(Error::Corrupt { .. }), Some(format)) => rebuild::superblock(device, format),
+        (found, _) => found,
+    }
 }
 
 /// An inode after phase 1.
@@ -133,7 +145,7 @@ struct Directory {
 struct Checker<'a> {
     device: &'a dyn Device,
     layout: Layout,
-    superblock: &'a Superblock,
+    detected: &'a Detected,
     findings: Findings,
     used: BlockMap,
     /// By number.
@@ -143,6 +155,24 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
+    /// Returns a check that has not begun.
+    ///
+    /// # Errors
+    /// [`spindle_vfs::Error::Corrupt`] if the sizes are impossible.
+    fn new(device: &'a dyn Device, detected: &'a Detected, limit: usize) -> Result<Self> {
+        let layout = detected.superblock.layout()?;
+        Ok(Self {
+            device,
+            detected,
+            findings: Findings::new(limit),
+            used: BlockMap::new(&layout),
+            inodes: vec![InodeState::default(); usize::from(layout.last_ino()) + 1],
+            free_inodes: 0,
+            dirs: BTreeMap::new(),
+            layout,
+        })
+    }
+
     /// Runs all phases, and returns the report and the blocks that are in use.
     fn run(
         device: &'a dyn Device,
@@ -150,18 +180,7 @@ impl<'a> Checker<'a> {
         limit: usize,
         progress: &mut dyn FnMut(Phase),
     ) -> Result<(Report, BlockMap)> {
-        let superblock = &detected.superblock;
-        let layout = superblock.layout()?;
-        let mut checker = Self {
-            device,
-            superblock,
-            findings: Findings::new(limit),
-            used: BlockMap::new(&layout),
-            inodes: vec![InodeState::default(); usize::from(layout.last_ino()) + 1],
-            free_inodes: 0,
-            dirs: BTreeMap::new(),
-            layout,
-        };
+        let mut checker = Self::new(device, detected, limit)?;
         progress(Phase::Setup);
         checker.check_superblock();
         progress(Phase::Inodes);
@@ -178,8 +197,18 @@ impl<'a> Checker<'a> {
     }
 
     fn check_superblock(&mut self) {
-        if !self.superblock.is_clean() {
+        let Detected { superblock, others, unusable } = self.detected;
+        if unusable.is_some() {
+            let Layout { s_isize, s_fsize, .. } = self.layout;
+            self.findings.push(Finding::LostSuperblock { s_isize, s_fsize });
+        }
+        if !superblock.is_clean() {
             self.findings.push(Finding::NotClean {});
+        }
+        if !others.is_empty() {
+            let others: Vec<_> = others.iter().map(ToString::to_string).collect();
+            let (format, others) = (superblock.format.to_string(), others.join(" OR "));
+            self.findings.push(Finding::Ambiguous { format, others });
         }
         let (bytes, expected) = (self.device.info().size_bytes, self.layout.byte(Block(self.layout.s_fsize)));
         if bytes < expected {
@@ -200,7 +229,11 @@ impl<'a> Checker<'a> {
     /// Carries out phase 5: compares the free list with the blocks that phase 1 found in use, and
     /// returns the number of blocks in it.
     fn check_free_list(&mut self) -> u32 {
-        let (layout, head) = (self.layout.clone(), &self.superblock.head);
+        let (layout, superblock) = (self.layout.clone(), &self.detected.superblock);
+        let head = &superblock.head;
+        if let Some(why) = superblock.damage_of_inode_list(&layout) {
+            self.findings.push(Finding::BadInodeList { why });
+        }
         let (free, walked) = walk(&layout, head, |block| {
             let mut bytes = vec![0; layout.bsize()];
             self.device.read_at(layout.byte(block), &mut bytes)?;
@@ -226,7 +259,7 @@ impl<'a> Checker<'a> {
         if neither > 0 && walked.is_ok() {
             self.findings.push(Finding::Missing { blocks: neither });
         }
-        let tail = &self.superblock.tail;
+        let tail = &superblock.tail;
         let found = (tail.s_tfree, tail.s_tinode);
         let expected = (free.len(), u16::try_from(self.free_inodes).unwrap_or(u16::MAX));
         if layout.format.family != Family::V7 && walked.is_ok() && found != expected {
@@ -266,7 +299,7 @@ impl<'a> Checker<'a> {
             damages: findings.damages(),
             serious: findings.serious(),
             findings: findings.found(|ino| self.path(u16::try_from(ino).ok()?)),
-            marked_clean: self.superblock.is_clean(),
+            marked_clean: self.detected.superblock.is_clean(),
             usage,
         };
         (report, self.used)

@@ -1,20 +1,22 @@
 //! The repair of the findings, until a check finds nothing more that can be repaired.
 //!
 //! As little as possible is lost: an invalid pointer becomes a hole, a name without an inode is
-//! removed, and a file without a name gets one in `lost+found`. The free list is rebuilt last, from
-//! the blocks that are not in use (`fsck -s`).
+//! removed, and a file without a name gets one in `lost+found`, which is made if it is missing. The
+//! free list is rebuilt last, from the blocks that are not in use (`fsck -s`), so a repair takes
+//! new blocks from these and not from the list.
 
+use super::directories::{entry, size_by_blocks};
 use super::{Checker, Finding, Options, Phase, Pointer, Report};
 use crate::format::dinode::{Dinode, seconds};
 use crate::format::entry::name_of;
 use crate::format::free_list::interleaved;
 use crate::format::layout::{Block, BlockMap, Layout, ROOT_INO};
-use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NDIRECT};
-use crate::format::superblock::Superblock;
-use spindle_clock::Clock;
+use crate::format::ondisk::{Direct, ENTRY_SIZE, NADDR, NDIRECT};
+use crate::format::superblock::{Detected, Superblock};
+use spindle_clock::{Clock, Timestamp};
 use spindle_device::Device;
 use spindle_ondisk::Field;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, FileKind, Result};
 
 /// Greatest number of rounds of a repair; each repairs all that a check has found.
 const MOST_ROUNDS: usize = 16;
@@ -35,13 +37,17 @@ pub fn repair(
     harmless_only: bool,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
-    let mut detected = Superblock::open(device, options.format)?;
-    if let Some(objection) = detected.objections(device).into_iter().find(|objection| !objection.overridable)
+    let mut detected = super::found(device, options.format)?;
+    let lost = detected.unusable.is_some();
+    let found = Detected { unusable: None, ..detected.clone() };
+    if let Some(objection) =
+        found.objections_of_superblock(device).into_iter().find(|objection| !objection.overridable)
     {
         return Err(Error::unsupported(objection.reason, objection.remedy));
     }
-    let image = Image { device, layout: detected.superblock.layout()? };
-    let (before, mut used) = Checker::run(device, &detected, options.limit, progress)?;
+    let (before, used) = Checker::run(device, &detected, options.limit, progress)?;
+    let layout = detected.superblock.layout()?;
+    let mut image = Image { device, layout, used, now: clock.now() };
     if let Some(found) =
         before.findings.iter().find(|found| matches!(found.finding, Finding::Unreadable { .. }))
     {
@@ -52,15 +58,24 @@ pub fn repair(
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
     let mut after = before.clone();
-    let mut changed = false;
+    let mut changed = lost;
+    if lost {
+        detected = found;
+        detected.superblock.set_clean(false, seconds(image.now));
+        image.put_superblock(&detected.superblock)?;
+    }
     for _ in 0..MOST_ROUNDS {
         let mut fixed = false;
         for found in &after.findings {
             fixed |= image.fix(&found.finding)?;
+            if fixed && found.finding == (Finding::NoRoot {}) {
+                // With a root, fewer files are without a name.
+                break;
+            }
         }
         let is_done = |found: &super::Found| found.phase != Phase::FreeList;
         if !fixed && !after.findings.iter().all(is_done) {
-            image.salvage(&mut detected.superblock, &after, &used)?;
+            image.salvage(&mut detected.superblock, &after)?;
             fixed = true;
         }
         if !fixed {
@@ -68,10 +83,10 @@ pub fn repair(
         }
         changed = true;
         device.flush()?;
-        (after, used) = Checker::run(device, &detected, options.limit, progress)?;
+        (after, image.used) = Checker::run(device, &detected, options.limit, progress)?;
     }
     if after.is_clean() && (changed || !after.marked_clean) {
-        detected.superblock.set_clean(true, seconds(clock.now()));
+        detected.superblock.set_clean(true, seconds(image.now));
         image.put_superblock(&detected.superblock)?;
         device.flush()?;
         changed = true;
@@ -82,31 +97,34 @@ pub fn repair(
 }
 
 /// The blocks of the device.
-struct Image<'a> {
-    device: &'a dyn Device,
-    layout: Layout,
+pub(super) struct Image<'a> {
+    pub(super) device: &'a dyn Device,
+    pub(super) layout: Layout,
+    /// The blocks that files use.
+    pub(super) used: BlockMap,
+    pub(super) now: Timestamp,
 }
 
 impl Image<'_> {
-    fn read(&self, block: Block) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, block: Block) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.layout.bsize()];
         self.device.read_at(self.layout.byte(block), &mut bytes)?;
         Ok(bytes)
     }
 
-    fn change(&self, block: Block, change: impl FnOnce(&mut [u8])) -> Result<bool> {
+    pub(super) fn change(&self, block: Block, change: impl FnOnce(&mut [u8])) -> Result<bool> {
         let mut bytes = self.read(block)?;
         change(&mut bytes);
         self.device.write_at(self.layout.byte(block), &bytes)?;
         Ok(true)
     }
 
-    fn inode(&self, ino: u16) -> Result<Dinode> {
+    pub(super) fn inode(&self, ino: u16) -> Result<Dinode> {
         let (block, offset) = self.layout.inode_at(ino);
         Ok(Dinode::decode(&self.read(block)?[offset..], self.layout.format.endian))
     }
 
-    fn put_inode(&self, ino: u16, di: &Dinode) -> Result<bool> {
+    pub(super) fn put_inode(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let (block, offset) = self.layout.inode_at(ino);
         self.change(block, |bytes| di.encode(&mut bytes[offset..], self.layout.format.endian))
     }
@@ -124,10 +142,30 @@ impl Image<'_> {
 
     /// Repairs a finding. Returns false if nothing can be done, or if it is left to
     /// [`Self::salvage`].
-    fn fix(&self, finding: &Finding) -> Result<bool> {
+    fn fix(&mut self, finding: &Finding) -> Result<bool> {
         match finding {
-            Finding::BadMode { ino, .. } | Finding::BadSize { ino, .. } | Finding::Leftover { ino } => {
-                self.put_inode(*ino, &self.inode(*ino)?.freed())
+            Finding::NoRoot {} => self.remake_root(),
+            // The root's is left to that.
+            Finding::BadMode { ino: ROOT_INO, .. } | Finding::BadSize { ino: ROOT_INO, .. } => Ok(false),
+            Finding::BadSize { ino, .. } if self.inode(*ino)?.is_directory() => {
+                let di = self.inode(*ino)?;
+                self.put_inode(*ino, &Dinode { size: size_by_blocks(&self.layout, &di), ..di })
+            }
+            Finding::BadMode { ino, .. }
+            | Finding::BadSize { ino, .. }
+            | Finding::BadLink { ino }
+            | Finding::Leftover { ino } => self.put_inode(*ino, &self.inode(*ino)?.freed()),
+            Finding::OddDirectory { ino, size } => {
+                let size = size - size % ENTRY_SIZE as u64;
+                self.put_inode(*ino, &Dinode { size, ..self.inode(*ino)? })
+            }
+            Finding::NodeWithContents { ino, .. } => {
+                let mut di = self.inode(*ino)?;
+                di.size = 0;
+                if di.kind() == Some(FileKind::Fifo) {
+                    di.addr = [0; NADDR];
+                }
+                self.put_inode(*ino, &di)
             }
             Finding::BadBlock { ino, pointer, .. } | Finding::DupBlock { ino, pointer, .. } => match *pointer
             {
@@ -154,10 +192,12 @@ impl Image<'_> {
                 self.put_inode(*ino, &di)
             }
             Finding::NotClean {}
+            | Finding::LostSuperblock { .. }
+            | Finding::Ambiguous { .. }
             | Finding::DeviceTooShort { .. }
             | Finding::Unreadable { .. }
             | Finding::BeyondSize { .. }
-            | Finding::NoRoot {}
+            | Finding::BadInodeList { .. }
             | Finding::BadFreeList { .. }
             | Finding::FreeInUse { .. }
             | Finding::Missing { .. }
@@ -167,7 +207,7 @@ impl Image<'_> {
 
     /// Returns the entries in the direct blocks of a directory, each with its block and offset;
     /// also those beyond its size.
-    fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
+    pub(super) fn places(&self, di: &Dinode) -> Result<Vec<(Block, u64, Direct)>> {
         let mut places = Vec::new();
         for (n, &raw) in di.addr[..NDIRECT].iter().enumerate() {
             let Some(block) = self.layout.data_block(raw) else { break };
@@ -183,44 +223,37 @@ impl Image<'_> {
         Ok(places)
     }
 
-    /// Returns the inode of `/lost+found`, if there is one.
-    fn lost_and_found(&self) -> Result<Option<u16>> {
-        let places = self.places(&self.inode(ROOT_INO)?)?;
-        let found = places.into_iter().map(|(_, _, direct)| direct);
-        let found =
-            found.filter(|direct| direct.d_ino != 0).find(|direct| name_of(&direct.d_name) == b"lost+found");
-        let Some(ino) = found.map(|direct| direct.d_ino).filter(|ino| *ino <= self.layout.last_ino()) else {
-            return Ok(None);
-        };
-        Ok(self.inode(ino)?.is_directory().then_some(ino))
-    }
-
-    /// Enters a name into a directory if its blocks have a free entry.
-    fn enter(&self, dir: u16, name: &[u8], ino: u16) -> Result<bool> {
+    /// Enters a name into a directory: in a free entry, or in a new block.
+    pub(super) fn enter(&mut self, dir: u16, name: &[u8], ino: u16) -> Result<bool> {
         let mut di = self.inode(dir)?;
         let places = self.places(&di)?;
         if places.iter().any(|(_, _, direct)| direct.d_ino != 0 && name_of(&direct.d_name) == name) {
             return Ok(false);
         }
-        let Some((block, offset, _)) = places.into_iter().find(|(_, _, direct)| direct.d_ino == 0) else {
-            return Ok(false);
+        let behind = places.len();
+        let (block, offset) = match places.into_iter().find(|(_, _, direct)| direct.d_ino == 0) {
+            Some((block, offset, _)) => (block, offset),
+            None => {
+                let n = behind * ENTRY_SIZE / self.layout.bsize();
+                if n == NDIRECT {
+                    return Ok(false);
+                }
+                let Some(block) = self.new_block()? else { return Ok(false) };
+                di.addr[n] = block.0;
+                (block, (behind * ENTRY_SIZE) as u64)
+            }
         };
-        let mut d_name = [0; DIRSIZ];
-        d_name[..name.len()].copy_from_slice(name);
         let start = self.layout.split(offset).1;
         self.change(block, |bytes| {
-            Direct { d_ino: ino, d_name }.encode(&mut bytes[start..], self.layout.format.endian);
+            entry(name, ino).encode(&mut bytes[start..], self.layout.format.endian);
         })?;
-        if offset >= di.size {
-            di.size = offset + ENTRY_SIZE as u64;
-            self.put_inode(dir, &di)?;
-        }
-        Ok(true)
+        di.size = di.size.max(offset + ENTRY_SIZE as u64);
+        self.put_inode(dir, &di)
     }
 
     /// Rebuilds the free list from all blocks that are not in use, in the order of the
     /// super-block's interleave.
-    fn salvage(&self, superblock: &mut Superblock, report: &Report, used: &BlockMap) -> Result<()> {
+    fn salvage(&self, superblock: &mut Superblock, report: &Report) -> Result<()> {
         let tail = &mut superblock.tail;
         let interleave = if (1..=500).contains(&tail.s_n) && (1..=tail.s_n).contains(&tail.s_m) {
             (tail.s_m, tail.s_n)
@@ -230,7 +263,7 @@ impl Image<'_> {
         let (list, count) = interleaved(
             &self.layout,
             interleave,
-            |block| !used.has(block),
+            |block| !self.used.has(block),
             |block, link| self.change(block, |bytes| self.layout.format.encode_link(link, bytes)).map(drop),
         )?;
         (superblock.head.s_nfree, superblock.head.s_free) = list;

@@ -1,10 +1,15 @@
 //! An inode, decoded from any of the formats.
 
+use super::kind::Format;
+use super::layout::Layout;
 use super::ondisk::{DiskInode, NADDR, get_addr, put_addr};
 use spindle_clock::Timestamp;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 use std::sync::OnceLock;
+
+/// Longest target of a symbolic link in bytes (`MAXPATHLEN` of System V).
+const SYMLINK_MAX: u64 = 1024;
 
 /// The contents of an inode.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +87,22 @@ impl Dinode {
 
     pub(crate) fn is_directory(&self) -> bool {
         self.kind() == Some(FileKind::Directory)
+    }
+
+    /// Returns the kind of file, if systems of this format have such files.
+    pub(crate) fn kind_in(&self, format: Format) -> Option<FileKind> {
+        self.kind().filter(|kind| format.has(*kind))
+    }
+
+    /// Returns the size of the largest file of its kind in bytes.
+    pub(crate) fn size_max(&self, layout: &Layout) -> u64 {
+        let device = u64::from(layout.s_fsize) * u64::from(layout.format.bsize);
+        match self.kind() {
+            Some(FileKind::Regular) => layout.file_size_max(),
+            Some(FileKind::Directory) => layout.file_size_max().min(device),
+            Some(FileKind::Symlink) => SYMLINK_MAX,
+            _ => 0,
+        }
     }
 
     /// Returns true if its addresses are addresses of blocks.

@@ -4,6 +4,7 @@ use crate::format::ondisk::{
     AlignedFblk, AlignedFilsys, Filsys, FilsysTail, INODE_SIZE, NICFREE, PackedFblk, PackedFilsys, SysVTail,
 };
 use spindle_ondisk::Endian;
+use spindle_vfs::FileKind;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,6 +70,16 @@ impl Format {
             Family::Bsd => matches!(self.bsize, 512 | 1024) && matches!(self.endian, Endian::Little),
             Family::SysV => matches!(self.bsize, 512 | 1024 | 2048) && !matches!(self.endian, Endian::Pdp),
             Family::SysV16 => matches!(self.bsize, 512 | 1024 | 2048),
+        }
+    }
+
+    /// Returns true if its systems have such files: none has sockets, and only System V's last
+    /// release has symbolic links. System III, whose super-block is that of 32V, has pipes.
+    pub(crate) const fn has(self, kind: FileKind) -> bool {
+        match kind {
+            FileKind::Symlink => self.is_sysv(),
+            FileKind::Socket => false,
+            _ => true,
         }
     }
 

@@ -40,7 +40,11 @@ impl Superblock {
         }
         let superblock = guesses.remove(0);
         let others = guesses.iter().map(|other| other.format).collect();
-        Ok(Detected { superblock, others, unusable: Some(complaint.to_string()) })
+        let unusable = match complaint {
+            Error::Corrupt { what, .. } => format!("its super-block cannot be used ({what})"),
+            _ => "its super-block is lost".into(),
+        };
+        Ok(Detected { superblock, others, unusable: Some(unusable) })
     }
 
     /// Returns a super-block of a file system whose data begin at block `s_isize` and that fills
@@ -78,6 +82,31 @@ fn readable_formats() -> Vec<Format> {
     formats
 }
 
+/// Returns the block at which the inodes end: before the first block that an inode has (where the
+/// data of `layout` begin, at the latest), after the last inode in use, and after the blocks of free
+/// inodes that follow it.
+///
+/// # Errors
+/// Device errors.
+pub(crate) fn end_of_inodes(device: &dyn Device, layout: &Layout) -> Result<u32> {
+    let mut end = FIRST_INODE_BLOCK + 1;
+    let mut bytes = vec![0; layout.bsize()];
+    let mut only_free = true;
+    for block in FIRST_INODE_BLOCK..layout.s_isize {
+        device.read_at(u64::from(block) * u64::from(layout.format.bsize), &mut bytes)?;
+        let mut inodes = bytes.chunks_exact(INODE_SIZE).map(|di| Dinode::decode(di, layout.format.endian));
+        if inodes.clone().any(|di| is_plausible(&di, layout) || is_node(&di)) {
+            only_free = true;
+        } else {
+            only_free &= inodes.all(|di| di.mode == 0 && di.nlink == 0 && di.size == 0);
+        }
+        if only_free {
+            end = block + 1;
+        }
+    }
+    Ok(end)
+}
+
 /// Returns the first block that an inode has, which the inodes themselves do not reach.
 fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
     let inopb = layout.format.inopb();
@@ -96,6 +125,12 @@ fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
         block += 1;
     }
     Ok(first)
+}
+
+/// Returns true if an inode is one of a device or a pipe.
+fn is_node(di: &Dinode) -> bool {
+    let is_node = matches!(di.kind(), Some(FileKind::BlockDevice | FileKind::CharDevice | FileKind::Fifo));
+    is_node && di.nlink > 0 && di.size == 0 && di.addr[1..].iter().all(|&addr| addr == 0)
 }
 
 /// Returns true if an inode is one of a file whose addresses fit its size.

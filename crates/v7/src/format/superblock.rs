@@ -1,16 +1,17 @@
 //! The super-block: finding it, recognising its format, and the objections to writing.
 //!
 //! System V's super-block has a magic number and a clean flag. The others have neither: their
-//! contents must look like a file system in all that can be checked, down to the first two names of
-//! the root directory, and in one format only. Their kernels always write `s_fmod` as 0. While
+//! contents must look like a file system down to `.` and `..` of the root directory, and in one
+//! format only. Their kernels always write `s_fmod` as 0. While
 //! Spindle has such a file system mounted for writing it is 1, which no kernel minds, so that at
 //! least Spindle's own crashes are recognised.
 
+use crate::format::entry::name_of;
 use crate::format::kind::{Family, Format};
 use crate::format::layout::{Block, Layout, ROOT_INO, index};
 use crate::format::ondisk::{
-    Direct, DiskInode, ENTRY_SIZE, FS_ACTIVE, FS_MAGIC, FS_OKAY, Filsys, FilsysTail, NICFREE, NICINOD,
-    SysVMark, get_addr,
+    Direct, DiskInode, ENTRY_SIZE, FS_ACTIVE, FS_MAGIC, FS_OKAY, Filsys, FilsysTail, INODE_SIZE, NICFREE,
+    NICINOD, SysVMark, get_addr,
 };
 use spindle_device::Device;
 use spindle_ondisk::Endian;
@@ -44,7 +45,7 @@ pub struct Detected {
     pub superblock: Superblock,
     /// Other formats in which the device could also be read.
     pub others: Vec<Format>,
-    /// Why the one on the device cannot be used, if this one was guessed to read with: see
+    /// What is wrong with the one on the device, if this one was guessed to read with: see
     /// [`Superblock::salvage`].
     pub unusable: Option<String>,
 }
@@ -99,21 +100,29 @@ impl Superblock {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
-    /// Returns true if this looks like a file system of its format in all that `start`, the start
-    /// of the device, shows.
-    fn is_likely(&self, device: &dyn Device, start: &[u8]) -> bool {
-        let Ok(layout) = self.layout() else { return false };
-        let head = &self.head;
-        let among = |count: i16, most: usize| usize::try_from(count).is_ok_and(|count| count <= most);
-        if !among(head.s_nfree, NICFREE) || !among(head.s_ninode, NICINOD) {
-            return false;
-        }
+    /// Returns how much this looks like a file system of its format; nothing if its sizes are
+    /// impossible.
+    fn likeness(&self, device: &dyn Device) -> Option<Likeness> {
+        let layout = self.layout().ok()?;
+        let free = free_addresses(self.head.s_nfree, &self.head.s_free).ok();
         let is_data = |raw: u32| layout.data_block(raw).is_some();
-        let free = &head.s_free[..usize::try_from(head.s_nfree).unwrap_or(0)];
-        let free_is_data = free.iter().enumerate().all(|(n, &raw)| is_data(raw) || (n == 0 && raw == 0));
-        let remembered = &head.s_inode[..usize::try_from(head.s_ninode).unwrap_or(0)];
-        let remembers_inodes = remembered.iter().all(|ino| *ino <= layout.last_ino());
-        free_is_data && remembers_inodes && has_root(&layout, device, start).unwrap_or(false)
+        let free_is_data =
+            |free: &[u32]| free.iter().enumerate().all(|(n, &raw)| is_data(raw) || (n == 0 && raw == 0));
+        Some(Likeness {
+            root: has_root(&layout, device).unwrap_or(false),
+            lists: free.is_some_and(free_is_data) && self.damage_of_inode_list(&layout).is_none(),
+            fits: layout.byte(Block(layout.s_fsize)) <= device.info().size_bytes,
+        })
+    }
+
+    /// Returns what is wrong with the list of free inodes. The old kernels trust it.
+    pub(crate) fn damage_of_inode_list(&self, layout: &Layout) -> Option<String> {
+        let Filsys { s_ninode, s_inode, .. } = &self.head;
+        let Some(listed) = usize::try_from(*s_ninode).ok().and_then(|count| s_inode.get(..count)) else {
+            return Some(format!("it says that it holds {s_ninode} of {NICINOD} inodes"));
+        };
+        let wrong = listed.iter().find(|&&ino| ino > layout.last_ino())?;
+        Some(format!("inode {wrong} does not exist"))
     }
 
     /// Returns true if the device has a root directory, read with this super-block.
@@ -121,7 +130,21 @@ impl Superblock {
     /// # Errors
     /// Device errors.
     pub(crate) fn has_root(&self, device: &dyn Device) -> Result<bool> {
-        has_root(&self.layout()?, device, &start_of(device)?)
+        has_root(&self.layout()?, device)
+    }
+
+    /// Returns true if the device has a directory besides the root, read with this super-block.
+    fn has_directory(&self, device: &dyn Device) -> Result<bool> {
+        let layout = self.layout()?;
+        let (first, _) = layout.inode_at(1);
+        let mut inodes = vec![0; usize::from(layout.last_ino()) * INODE_SIZE];
+        device.read_at(layout.byte(first), &mut inodes)?;
+        for (ino, inode) in (1..=layout.last_ino()).zip(inodes.chunks_exact(INODE_SIZE)) {
+            if ino != ROOT_INO && names_itself(&layout, device, ino, inode)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if it is marked as unmounted, as far as its format has such a mark.
@@ -149,8 +172,7 @@ impl Superblock {
 
 impl Detected {
     /// Returns the objections to writing that the super-block shows.
-    #[must_use]
-    pub fn objections(&self, device: &dyn Device) -> Vec<Objection> {
+    pub(crate) fn objections_of_superblock(&self, device: &dyn Device) -> Vec<Objection> {
         let mut found = Vec::new();
         let mut object = |reason: String, remedy: String, overridable| {
             found.push(Objection { reason, remedy, overridable });
@@ -162,8 +184,9 @@ impl Detected {
             object(reason, "name its format".into(), false);
         }
         if let Some(why) = &self.unusable {
-            let reason = format!("its super-block cannot be used ({why}); its sizes are guessed");
-            object(reason, "copy its files away".into(), false);
+            let remedy =
+                "copy its files away, or run spindle fsck -y -t with its format, which makes a new one";
+            object(format!("{why}; its sizes are guessed"), remedy.into(), false);
         }
         if !self.superblock.is_clean() {
             let why = if format.is_sysv() { format!("s_state {s_state:#x}") } else { "s_fmod is set".into() };
@@ -186,26 +209,41 @@ fn start_of(device: &dyn Device) -> Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Returns the super-blocks, read by `read`, of all formats in which the device could be read.
+/// How much a super-block looks like one of its format: the more, the greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Likeness {
+    /// The root directory begins as every root does.
+    root: bool,
+    /// The lists of free blocks and inodes hold such blocks and inodes.
+    lists: bool,
+    /// The device is large enough. An image may be cut off, but a complete one is likelier.
+    fits: bool,
+}
+
+/// Returns the super-blocks, read by `read`, of all formats in which the device could be read. One
+/// with a magic number counts in any case. Of the others the root and either the lists or the size
+/// must look right, so that damage to one of them does not hide the file system; failing the root,
+/// another directory.
 fn candidates(device: &dyn Device, start: &[u8], read: impl Fn(Format) -> Superblock) -> Vec<Superblock> {
     let marked = marked_formats(start);
-    let formats = if marked.is_empty() { Format::UNMARKED.to_vec() } else { marked };
-    let mut all: Vec<_> = formats.into_iter().map(read).filter(|found| found.layout().is_ok()).collect();
-    let mut likely: Vec<_> = all.iter().filter(|found| found.is_likely(device, start)).cloned().collect();
-    let fits = |found: &Superblock| {
-        u64::from(found.head.s_fsize) * u64::from(found.format.bsize) <= device.info().size_bytes
-    };
-    if likely.iter().any(fits) {
-        // An image may be cut off, but a complete one is likelier.
-        likely.retain(fits);
+    let is_marked = !marked.is_empty();
+    let formats = if is_marked { marked } else { Format::UNMARKED.to_vec() };
+    let mut found = Vec::new();
+    for superblock in formats.into_iter().map(read) {
+        let Some(likeness) = superblock.likeness(device) else { continue };
+        let Likeness { root, lists, fits } = likeness;
+        let has_directory = || superblock.has_directory(device).unwrap_or(false);
+        let is_likely = if root { lists || fits } else { lists && fits && has_directory() };
+        if is_likely || is_marked {
+            found.push((likeness, superblock));
+        }
     }
-    if likely.is_empty() {
-        // A damaged file system with a magic number still counts.
-        all.retain(|found| found.format.is_sysv());
-        all.truncate(1);
-        return all;
+    let best = found.iter().map(|(likeness, _)| *likeness).max();
+    found.retain(|(likeness, _)| Some(*likeness) == best);
+    if best.is_some_and(|best| is_marked && !best.root) {
+        found.truncate(1);
     }
-    likely
+    found.into_iter().map(|(_, superblock)| superblock).collect()
 }
 
 /// Returns the formats that System V's magic number admits.
@@ -222,24 +260,30 @@ fn marked_formats(start: &[u8]) -> Vec<Format> {
     formats
 }
 
-/// Returns true if the root's inode is a directory, and that directory begins as every root does.
-fn has_root(layout: &Layout, device: &dyn Device, start: &[u8]) -> Result<bool> {
+/// Returns true if the root's inode is a directory, and its first block has `.` and `..`.
+fn has_root(layout: &Layout, device: &dyn Device) -> Result<bool> {
     let (block, offset) = layout.inode_at(ROOT_INO);
+    let mut inodes = vec![0; layout.bsize()];
+    device.read_at(layout.byte(block), &mut inodes)?;
+    Ok(names_itself(layout, device, ROOT_INO, &inodes[offset..])? == Some(ROOT_INO))
+}
+
+/// Returns the inode of `..`, if this is the inode of a directory whose first block has `.` and
+/// `..`, the former with its own number.
+fn names_itself(layout: &Layout, device: &dyn Device, ino: u16, inode: &[u8]) -> Result<Option<u16>> {
     let endian = layout.format.endian;
-    let inode = DiskInode::decode(&start[index(layout.byte(block)) + offset..], endian);
-    let is_directory = inode.di_mode & 0o170_000 == 0o040_000 && inode.di_nlink >= 2;
-    let Some(first) = layout.data_block(get_addr(&inode.di_addr, endian)) else { return Ok(false) };
-    let size = usize::try_from(inode.di_size).unwrap_or(0);
-    if !is_directory || size < 2 * ENTRY_SIZE || !size.is_multiple_of(ENTRY_SIZE) {
-        return Ok(false);
+    let inode = DiskInode::decode(inode, endian);
+    let Some(first) = layout.data_block(get_addr(&inode.di_addr, endian)) else { return Ok(None) };
+    if inode.di_mode & 0o170_000 != 0o040_000 || inode.di_size <= 0 {
+        return Ok(None);
     }
     let mut names = vec![0; layout.bsize()];
     device.read_at(layout.byte(first), &mut names)?;
-    let begins = |n: usize, name: &[u8; 3]| {
-        let Direct { d_ino, d_name } = Direct::decode(&names[n * ENTRY_SIZE..], endian);
-        d_ino == ROOT_INO && d_name.starts_with(name)
+    let find = |name: &[u8]| {
+        let mut entries = names.chunks_exact(ENTRY_SIZE).map(|entry| Direct::decode(entry, endian));
+        entries.find(|entry| entry.d_ino != 0 && name_of(&entry.d_name) == name).map(|entry| entry.d_ino)
     };
-    Ok(begins(0, b".\0\0") && begins(1, b"..\0"))
+    Ok(find(b"..").filter(|_| find(b".") == Some(ino)))
 }
 
 /// Returns the addresses in a link of the free list, or a description of an impossible count.

@@ -3,8 +3,9 @@
 //! The super-block says "in use" on the device before the first change is made to anything else,
 //! and "clean" after the last; a file system that was not clean when it was opened, or in which
 //! damage was found, is never marked clean by Spindle. A file system that is not safe to write is
-//! opened read-only, with the reasons ([`V7::read_only_reasons`]). A damaged free list is such a
-//! reason, because all allocation depends on it; it is followed to its end at every mount.
+//! opened read-only, with the reasons ([`V7::read_only_reasons`]). A free list that is damaged or
+//! has blocks of files is such a reason, because all allocation depends on it; it is compared with
+//! all files at every mount that may write ([`Detected::objections`]).
 
 use crate::format::free_list::walk;
 use crate::format::kind::Format;
@@ -63,8 +64,15 @@ impl V7 {
         clock: Arc<dyn Clock>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let mut objections = detected.objections(&*device);
-        for damage in objections.iter().filter(|_| detected.unusable.is_some()) {
+        let device_read_only = device.info().read_only;
+        let objections = if options.read_only || device_read_only {
+            detected.objections_of_superblock(&*device)
+        } else {
+            detected.objections(&*device)
+        };
+        // Who wants to write shows the objections.
+        let is_silent = options.read_only && detected.unusable.is_some();
+        for damage in objections.iter().filter(|_| is_silent) {
             log::warn!("{}: {}; {}", device.info().name, damage.reason, damage.remedy);
         }
         let superblock = detected.superblock;
@@ -74,20 +82,13 @@ impl V7 {
             let what = format!("blocks of {} bytes on sectors of {sector_bytes}", layout.format.bsize);
             return Err(Error::unsupported(what, "copy the image to a file"));
         }
-        let device_read_only = device.info().read_only;
         let cache = Cache::new(device, clock.clone(), options.cache);
         // Not through the cache, which should keep other data.
         let mut bytes = vec![0; layout.bsize()];
-        let (free, walked) = walk(&layout, &superblock.head, |block| {
+        let (free, _) = walk(&layout, &superblock.head, |block| {
             cache.device().read_at(layout.byte(block), &mut bytes)?;
             Ok(layout.format.decode_link(&bytes))
         });
-        if let Err(error) = walked
-            && objections.iter().all(|objection| objection.overridable)
-        {
-            let remedy = "run spindle fsck on it, which makes a new free list".to_owned();
-            objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
-        }
         let forced = options.force && objections.iter().all(|objection| objection.overridable);
         let read_only = options.read_only || device_read_only || !(objections.is_empty() || forced);
         let volume = Volume::open(layout, superblock, free, cache, clock, read_only)?;

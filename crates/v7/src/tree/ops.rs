@@ -173,8 +173,12 @@ impl FileSystem for V7 {
         if state.di.kind() != Some(FileKind::Symlink) {
             return Err(Error::Invalid);
         }
-        let mut target = vec![0; index(state.di.size.min(self.layout().bsize() as u64))];
+        let mut target = vec![0; index(state.di.size)];
         self.volume.note(self.read_file(&inode, &state.di, 0, &mut target))?;
+        if target.is_empty() || target.contains(&0) {
+            let damaged = Error::corrupt("a symbolic link without a target", format!("inode {}", inode.ino));
+            return self.volume.note(Err(damaged));
+        }
         Ok(target)
     }
 

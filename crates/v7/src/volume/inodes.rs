@@ -23,11 +23,10 @@ impl Volume {
         if di.mode == 0 {
             return Err(Error::Stale);
         }
-        if di.kind().is_none() {
+        if di.kind_in(self.layout.format).is_none() {
             return damaged(format!("mode is {:o}", di.mode));
         }
-        let most = u64::from(self.layout.s_fsize) * u64::from(self.layout.format.bsize);
-        if di.size > self.layout.file_size_max() || (di.is_directory() && di.size > most) {
+        if di.has_blocks() && di.size > di.size_max(&self.layout) {
             return damaged(format!("size is {}", di.size));
         }
         Ok(di)

@@ -22,7 +22,9 @@ pub struct OldInfo {
     clean: bool,
     writable: bool,
     pub objections: Vec<Objection>,
-    last_written: String,
+    /// Not of a guessed super-block, nor are its names, counts and interleave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_written: Option<String>,
     s_fname: String,
     s_fpack: String,
     s_isize: u32,
@@ -48,10 +50,13 @@ impl OldInfo {
             byte_order: text::endian(format.endian),
             bsize: format.bsize,
             size_bytes: u64::from(layout.s_fsize) * u64::from(format.bsize),
-            clean: superblock.is_clean(),
+            clean: superblock.is_clean() && detected.unusable.is_none(),
             writable: objections.is_empty(),
             objections,
-            last_written: date::exact(Timestamp::new(superblock.head.s_time.into(), 0)),
+            last_written: detected
+                .unusable
+                .is_none()
+                .then(|| date::exact(Timestamp::new(superblock.head.s_time.into(), 0))),
             s_fname: name(&superblock.tail.s_fname),
             s_fpack: name(&superblock.tail.s_fpack),
             s_isize: layout.s_isize,
@@ -66,12 +71,16 @@ impl OldInfo {
 
     /// Returns format, size and state in one line.
     pub fn summary(&self) -> String {
+        let clean = match (&self.last_written, self.clean) {
+            (None, _) => "sizes guessed",
+            (_, true) => "clean",
+            (_, false) => "not clean",
+        };
         format!(
-            "{}, {}-endian, {}, {}, {}",
+            "{}, {}-endian, {}, {clean}, {}",
             self.version,
             self.byte_order,
             number::bytes(self.size_bytes),
-            if self.clean { "clean" } else { "not clean" },
             if self.writable { "can be mounted read-write" } else { "mounts read-only" },
         )
     }
@@ -80,12 +89,17 @@ impl OldInfo {
     pub fn show(&self, out: &mut Output) -> Result<()> {
         let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
         row("format", self.format.clone())?;
-        row("written", self.last_written.clone())?;
+        if let Some(written) = &self.last_written {
+            row("written", written.clone())?;
+        }
         if !self.s_fname.is_empty() || !self.s_fpack.is_empty() {
             row("names", format!("fname {} fpack {}", self.s_fname, self.s_fpack))?;
         }
         row("blocks", format!("{} of {} bytes, data from {}", self.s_fsize, self.bsize, self.s_isize))?;
         row("inodes", self.inodes.to_string())?;
+        if self.last_written.is_none() {
+            return Ok(());
+        }
         row("free", format!("tfree {} tinode {} (as the super-block says)", self.s_tfree, self.s_tinode))?;
         row("free list", format!("interleave {}/{}", self.s_m, self.s_n))
     }

@@ -1,0 +1,120 @@
+//! Directories that a repair makes: the root, and `lost+found`.
+
+use super::repair::Image;
+use crate::format::dinode::Dinode;
+use crate::format::entry::name_of;
+use crate::format::layout::{Block, Layout, ROOT_INO};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NADDR, NDIRECT};
+use spindle_vfs::Result;
+
+/// Permissions of `lost+found`: what is in it may have been secret.
+const LOST_MODE: u16 = 0o040_700;
+const ROOT_MODE: u16 = 0o040_755;
+
+/// Returns a directory entry.
+pub(super) fn entry(name: &[u8], d_ino: u16) -> Direct {
+    let mut d_name = [0; DIRSIZ];
+    d_name[..name.len()].copy_from_slice(name);
+    Direct { d_ino, d_name }
+}
+
+/// Returns the size of a directory that fills its direct blocks: the entries behind its last name
+/// are zeros.
+pub(super) fn size_by_blocks(layout: &Layout, di: &Dinode) -> u64 {
+    let held = di.addr[..NDIRECT].iter().take_while(|raw| layout.data_block(**raw).is_some());
+    (held.count() * layout.bsize()) as u64
+}
+
+impl Image<'_> {
+    /// Returns a block that no file uses, filled with zeros.
+    pub(super) fn new_block(&mut self) -> Result<Option<Block>> {
+        let mut blocks = (self.layout.s_isize..self.layout.s_fsize).map(Block);
+        let Some(block) = blocks.find(|block| !self.used.has(*block)) else { return Ok(None) };
+        self.change(block, |bytes| bytes.fill(0))?;
+        self.used.enter(block);
+        Ok(Some(block))
+    }
+
+    /// Makes inode `ino` an empty directory in the root. Returns false if there is no free block.
+    fn make_directory(&mut self, ino: u16, mode: u16) -> Result<bool> {
+        let Some(block) = self.new_block()? else { return Ok(false) };
+        let endian = self.layout.format.endian;
+        self.change(block, |bytes| {
+            entry(b".", ino).encode(bytes, endian);
+            entry(b"..", ROOT_INO).encode(&mut bytes[ENTRY_SIZE..], endian);
+        })?;
+        self.put_directory(ino, mode, block, 2 * ENTRY_SIZE)
+    }
+
+    /// Makes inode `ino` a directory of one block.
+    fn put_directory(&mut self, ino: u16, mode: u16, block: Block, size: usize) -> Result<bool> {
+        let mut addr = [0; NADDR];
+        addr[0] = block.0;
+        let (now, generation) = (self.now, self.inode(ino)?.generation);
+        let times = Dinode { atime: now, mtime: now, ctime: now, ..Dinode::default() };
+        let size = size as u64;
+        self.put_inode(ino, &Dinode { mode, nlink: 2, size, addr, generation, ..times })
+    }
+
+    /// Returns the inode of `/lost+found`, which is made if the root has no such name; none if it
+    /// is no directory, or there is no space.
+    pub(super) fn lost_and_found(&mut self) -> Result<Option<u16>> {
+        let root = self.inode(ROOT_INO)?;
+        if !root.is_directory() {
+            return Ok(None);
+        }
+        let name = b"lost+found";
+        let entries = self.places(&root)?.into_iter().map(|(_, _, direct)| direct);
+        let mut found = entries.filter(|direct| direct.d_ino != 0 && name_of(&direct.d_name) == name);
+        if let Some(Direct { d_ino, .. }) = found.next() {
+            let is_directory = d_ino <= self.layout.last_ino() && self.inode(d_ino)?.is_directory();
+            return Ok(is_directory.then_some(d_ino));
+        }
+        for ino in ROOT_INO + 1..=self.layout.last_ino() {
+            if self.inode(ino)?.mode != 0 {
+                continue;
+            }
+            if !self.make_directory(ino, LOST_MODE)? {
+                return Ok(None);
+            }
+            if !self.enter(ROOT_INO, name, ino)? {
+                self.put_inode(ino, &self.inode(ino)?.freed())?;
+                return Ok(None);
+            }
+            let root = self.inode(ROOT_INO)?;
+            self.put_inode(ROOT_INO, &Dinode { nlink: root.nlink.saturating_add(1), ..root })?;
+            return Ok(Some(ino));
+        }
+        Ok(None)
+    }
+
+    /// Makes inode 2 the root directory again: with its own blocks, if they begin with `.` and
+    /// `..`; with a block that no file uses and that does, which has the names of a root whose
+    /// inode is lost; or empty.
+    pub(super) fn remake_root(&mut self) -> Result<bool> {
+        let old = self.inode(ROOT_INO)?;
+        let own = self.layout.data_block(old.addr[0]);
+        if own.map_or(Ok(false), |block| self.begins_as_root(block))? {
+            let size = size_by_blocks(&self.layout, &old);
+            let size = if (1..=size).contains(&old.size) { old.size } else { size };
+            return self.put_inode(ROOT_INO, &Dinode { mode: ROOT_MODE, nlink: 2, size, ..old });
+        }
+        for block in (self.layout.s_isize..self.layout.s_fsize).map(Block) {
+            if !self.used.has(block) && self.begins_as_root(block)? {
+                return self.put_directory(ROOT_INO, ROOT_MODE, block, self.layout.bsize());
+            }
+        }
+        self.make_directory(ROOT_INO, ROOT_MODE)
+    }
+
+    /// Returns true if a block begins with `.` and `..` of the root.
+    fn begins_as_root(&self, block: Block) -> Result<bool> {
+        let bytes = self.read(block)?;
+        let endian = self.layout.format.endian;
+        let begins = |n: usize, name: &[u8]| {
+            let found = Direct::decode(&bytes[n * ENTRY_SIZE..], endian);
+            found.d_ino == ROOT_INO && name_of(&found.d_name) == name
+        };
+        Ok(begins(0, b".") && begins(1, b".."))
+    }
+}

@@ -1,0 +1,63 @@
+//! A new super-block where the old one is lost.
+//!
+//! A super-block of [`Superblock::salvage`] reaches to the end of the device, where something else
+//! may be: other file systems of the disk. Nothing there must be written. So the new one ends where
+//! the last block is that a file or the free list has. The beginning of the free list is lost, but
+//! each of its links is in a free block and holds the addresses of others.
+
+use super::Checker;
+use crate::format::kind::Format;
+use crate::format::layout::{Block, BlockMap, Layout};
+use crate::format::ondisk::NICFREE;
+use crate::format::salvage::end_of_inodes;
+use crate::format::superblock::{Detected, Superblock};
+use spindle_device::Device;
+use spindle_vfs::Result;
+
+/// Returns a new super-block for a file system of this format, without a free list.
+///
+/// # Errors
+/// Those of [`Superblock::salvage`].
+pub(super) fn superblock(device: &dyn Device, format: Format) -> Result<Detected> {
+    let mut detected = Superblock::salvage(device, Some(format))?;
+    let s_isize = end_of_inodes(device, &detected.superblock.layout()?)?;
+    detected.superblock.head.s_isize = u16::try_from(s_isize).unwrap_or(u16::MAX);
+    let layout = detected.superblock.layout()?;
+    let mut checker = Checker::new(device, &detected, 0)?;
+    checker.check_inodes();
+    let end = end(device, &layout, &checker.used)?;
+    detected.superblock.head.s_fsize = end;
+    Ok(detected)
+}
+
+/// Returns the block after the last one that a file uses or a link of the free list names.
+fn end(device: &dyn Device, layout: &Layout, used: &BlockMap) -> Result<u32> {
+    let blocks = || (layout.s_isize..layout.s_fsize).map(Block);
+    let mut end =
+        blocks().filter(|block| used.has(*block)).last().map_or(layout.s_isize + 1, |last| last.0 + 1);
+    let mut at = layout.s_isize;
+    let mut bytes = vec![0; layout.bsize()];
+    while at < end {
+        if !used.has(Block(at)) {
+            device.read_at(layout.byte(Block(at)), &mut bytes)?;
+            end = end.max(last_in_link(layout, used, &bytes).map_or(end, |last| last + 1));
+        }
+        at += 1;
+    }
+    Ok(end)
+}
+
+/// Returns the greatest address in a block that is a full link of the free list: it holds distinct
+/// free blocks, or a zero that ends the list in the first place.
+fn last_in_link(layout: &Layout, used: &BlockMap, bytes: &[u8]) -> Option<u32> {
+    let (count, addresses) = layout.format.decode_link(bytes);
+    if usize::try_from(count) != Ok(NICFREE) {
+        return None;
+    }
+    let mut seen = BlockMap::new(layout);
+    let is_link = addresses.iter().enumerate().all(|(n, &raw)| match layout.data_block(raw) {
+        Some(block) => !used.has(block) && seen.enter(block),
+        None => n == 0 && raw == 0,
+    });
+    addresses.into_iter().max().filter(|_| is_link)
+}
