@@ -55,7 +55,8 @@ impl Set {
     /// Begins a change of the members at the time `now`; the set must not be in use.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if its log has to be replayed first; device errors.
+    /// [`Error::Unsupported`] if its log has to be replayed first, or a part of data storage is not
+    /// there; device errors.
     pub fn begin_change(&self, now: Timestamp) -> Result<()> {
         if self.needs_replay()? {
             return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
@@ -157,6 +158,7 @@ impl Set {
             match &self.part(&area)?.mirror {
                 Some(mirror) if area.filling.is_some() => {
                     mirror.give_up();
+                    *self.part(&area)?.begun.lock() = None;
                     recorded()?;
                 }
                 Some(mirror) => mirror.remove(area.copy as usize, recorded)?,
@@ -168,7 +170,8 @@ impl Set {
     }
 
     /// Reads all copies of everything and compares them. Where they differ, or one cannot be read,
-    /// it gets what the first one has.
+    /// it gets what the checksums say is right, and of what has none, what the first one has. The
+    /// records of a log in use are only compared: recovery finds those that are whole in any copy.
     ///
     /// # Errors
     /// Device errors, if something can be read nowhere.
@@ -181,10 +184,13 @@ impl Set {
         let (mut all, mut before) = (Scrubbed::default(), 0);
         for part in &self.parts {
             let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
-            let found = mirror.scrub(&mut |done| report(Progress { done: before + done, total }))?;
+            let first_counts = part.role != Role::Log || !self.is_mounted.load(Ordering::Acquire);
+            let mut report = |done| report(Progress { done: before + done, total });
+            let found = mirror.scrub(first_counts, &mut report)?;
             all.bytes += found.bytes;
             all.differed += found.differed;
             all.unreadable += found.unreadable;
+            all.undecided += found.undecided;
             all.wrong.extend(found.wrong);
             before += mirror.info().size_bytes;
         }
@@ -194,6 +200,20 @@ impl Set {
             data.filter_map(|part| part.mirror.as_ref()).for_each(|mirror| mirror.set_unequal(false));
         }
         Ok(all)
+    }
+
+    /// Makes the copies of control storage equal, as a scrub does. Returns true if they were.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn equalise_control(&self) -> Result<bool> {
+        let mut equal = true;
+        let parts = self.parts.iter().filter(|part| part.role == Role::Control);
+        for mirror in parts.filter_map(|part| part.mirror.as_ref()).filter(|m| m.copies().len() > 1) {
+            let found = mirror.scrub(true, &mut |_| Ok(()))?;
+            equal &= found.differed + found.unreadable == 0;
+        }
+        Ok(equal)
     }
 
     /// Makes `device` a member that areas can be given to, unless it is one. Returns its identity,
@@ -339,7 +359,9 @@ impl Set {
             })
         };
         let replaced = replaced.map(|copy| copy as usize);
-        Ok(mirror.rebuild(&window, replaced, done, &mut progress, restored)?)
+        mirror.rebuild(&window, replaced, done, &mut progress, restored)?;
+        *part.begun.lock() = None;
+        Ok(())
     }
 
     /// Erases the labels of a member that the set no longer has, if it is there.
@@ -355,6 +377,6 @@ impl Set {
     }
 }
 
-fn missing(role: Role, index: u32) -> Error {
+pub(crate) fn missing(role: Role, index: u32) -> Error {
     Error::unsupported(format!("{role} storage {index} is missing"), "make all members available")
 }
