@@ -118,6 +118,20 @@ impl Set {
         Ok(())
     }
 
+    /// Checks that there is such a part of a role's storage.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], with those that there are.
+    pub fn check_part(&self, role: Role, index: u32) -> Result<()> {
+        let parts = self.labels.now().parts(role).len();
+        if (index as usize) < parts {
+            return Ok(());
+        }
+        let all: Vec<_> = (0..parts).map(|n| n.to_string()).collect();
+        let remedy = format!("the set has {role} storage {}", all.join(", "));
+        Err(Error::unsupported(format!("a copy of {role} storage {index}, which does not exist"), remedy))
+    }
+
     /// Adds a copy of a part of a role's storage on `device`, which becomes the member `new`.
     ///
     /// # Errors
@@ -133,6 +147,7 @@ impl Set {
         let _change = self.only_change()?;
         let label = self.labels.now();
         let of_part = |area: &&Area| (area.role, area.index) == (role, index);
+        self.check_part(role, index)?;
         let least = label.areas.iter().filter(of_part).min_by_key(|area| area.len);
         let area = Area { offset: FIRST_AREA, ..least.cloned().ok_or_else(|| missing(role, index))? };
         let (new, device) = self.admit(device, new, std::slice::from_ref(&area))?;
@@ -244,7 +259,9 @@ impl Set {
             let in_use = |a: &&&Area| areas.iter().any(|b| overlap(a, b) && !is_begun(a, b));
             if begun.iter().any(|area| in_use(&area)) || begun.iter().any(|area| areas.contains(area)) {
                 let what = format!("{name}: a member of this set");
-                return Err(Error::unsupported(what, "name another device"));
+                let remedy = "name another device; to use one again whose copy was lost, leave it out with \
+                              \"spindle mfs remove\" and add it";
+                return Err(Error::unsupported(what, remedy));
             }
             if !begun.is_empty()
                 && own.epoch >= label.settled

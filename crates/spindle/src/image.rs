@@ -330,12 +330,17 @@ pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
 /// # Errors
 /// If it cannot be opened.
 pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
+    Ok(open_unlocked(spec)?)
+}
+
+/// Does the same, with the error of the device.
+pub(crate) fn open_unlocked(spec: &Spec) -> spindle_device::Result<Arc<dyn Device>> {
     let options = spindle_device::OpenOptions {
         lock: false,
         caching: Caching::Buffered,
         ..spindle_device::OpenOptions::read_only()
     };
-    Ok(spec.open(&options)?)
+    spec.open(&options)
 }
 
 /// Returns the settings for the device of `spec`: the system caches image files, but not block

@@ -174,7 +174,6 @@ impl Mirror {
             match copy {
                 Ok(bytes) if bytes[..] == good[..] => continue,
                 Ok(bytes) => {
-                    done.differed += 1;
                     let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
                     let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
                     let differs = |n: &usize| {
@@ -195,6 +194,7 @@ impl Mirror {
                     if !undecided && !unknown.is_empty() {
                         continue;
                     }
+                    done.differed += 1;
                 }
                 Err(_) => done.unreadable += 1,
             }

@@ -153,6 +153,12 @@ impl Ring {
         Ok(Self { copies, ..self })
     }
 
+    /// Returns the log when its records have been read: its copies are not used by themselves any
+    /// more.
+    pub(crate) fn recovered(self) -> Self {
+        Self { copies: Vec::new(), ..self }
+    }
+
     /// Lets the set go on without log storage from now on, when there is nothing to replay.
     pub(crate) fn allow_loss(&self) {
         self.losses.iter().for_each(|losses| losses.set_in_use(false));
