@@ -260,3 +260,26 @@ fn the_only_copy_that_is_away_is_not_given_up() {
     assert!(victim.members.iter().zip(before).all(|(member, before)| member.to_bytes() == before));
     expect(&victim.open(), FILES);
 }
+
+/// Promise: a member that is left out of a mounted set is not held open, whether the set began with
+/// it or it was added since.
+#[test]
+fn a_member_that_is_left_out_is_closed() {
+    let victim = Victim::new(false);
+    let set = victim.set();
+    let fs = Mfs::open(&set, clock(), &OpenOptions::default()).unwrap();
+    expect(&fs, FILES);
+    for (n, role) in [Role::Control, Role::Data, Role::Log].into_iter().enumerate() {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(8 << 20));
+        let added = Arc::downgrade(&device);
+        set.add(role, 0, &device, [9; 16], &mut |_| Ok(())).unwrap();
+        drop(device);
+        write(&fs, FILES + n);
+        set.remove([9; 16]).unwrap();
+        assert!(added.upgrade().is_none(), "{role}");
+        let first = &victim.members[2 * n];
+        set.remove(read_label(&**first).unwrap().unwrap().member_id).unwrap();
+        assert_eq!(Arc::strong_count(first), 1, "{role}");
+    }
+    fs.unmount().unwrap();
+}

@@ -421,5 +421,7 @@ fn wrong_bytes_are_mended_once() {
         assert_eq!(bytes, [7; 512]);
         members[0].read_at(0, &mut bytes).unwrap();
         assert_eq!(bytes[0], if on_its_way { 6 } else { 7 });
+        members[1].read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[0], 7);
     }
 }
