@@ -143,7 +143,9 @@ impl Mirror {
             }
         }
         if !judge.refuses(at) {
-            copies.iter().for_each(|copy| take_unused(copy, &left, bytes));
+            for copy in &copies {
+                take_unused(copy, &left, bytes);
+            }
         }
         Ok(left)
     }
@@ -214,7 +216,9 @@ impl Mirror {
             }
             let is_kept = |part: &Range<usize>| !judge.refuses(at + part.start as u64);
             let kept: Vec<_> = wrong.iter().filter(|part| is_kept(part)).cloned().collect();
-            readable().skip(1).for_each(|copy| take_unused(copy, &kept, &mut bytes));
+            for copy in readable().skip(1) {
+                take_unused(copy, &kept, &mut bytes);
+            }
         }
         Ok(Best { bytes, copies, wrong })
     }

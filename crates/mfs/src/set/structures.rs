@@ -149,7 +149,8 @@ mod tests {
         let block = layout.block_bytes();
         let at = layout.control_byte(layout.block_of(1, 1));
         let mut bytes = vec![0; block];
-        let all: Vec<_> = std::iter::once(0..block).collect();
+        let one = |range: Range<usize>| vec![range];
+        let all = one(0..block);
         assert_eq!(judge.wrong(at, &bytes, false), all, "never used");
         let first = layout.ino_of(1, 0);
         for (n, slot) in (first..).zip(bytes.chunks_exact_mut(SECTOR)) {
@@ -158,7 +159,7 @@ mod tests {
         assert!(judge.wrong(at, &bytes, false).is_empty());
         assert_eq!(judge.wrong(at + block as u64, &bytes, false), all, "another place");
         bytes[SECTOR + 70] ^= 1;
-        assert_eq!(judge.wrong(at, &bytes, false), [SECTOR..2 * SECTOR]);
+        assert_eq!(judge.wrong(at, &bytes, false), one(SECTOR..2 * SECTOR));
         node::Node::Leaf(Vec::new()).encode(&mut bytes, 5);
         assert!(judge.wrong(at, &bytes, false).is_empty());
         bytes[block - 1] ^= 1;
@@ -167,8 +168,8 @@ mod tests {
         Cylinder::unused(1, layout.cylinder_blocks()).encode(&mut first);
         let description = layout.cylinder_at(1);
         assert!(judge.wrong(description, &first, false).is_empty());
-        assert_eq!(judge.wrong(layout.cylinder_at(2), &first, false), [0..SECTOR]);
+        assert_eq!(judge.wrong(layout.cylinder_at(2), &first, false), one(0..SECTOR));
         first[40] ^= 1;
-        assert_eq!(judge.wrong(description, &first, false), [0..SECTOR]);
+        assert_eq!(judge.wrong(description, &first, false), one(0..SECTOR));
     }
 }
