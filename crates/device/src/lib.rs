@@ -156,6 +156,12 @@ pub trait Device: Send + Sync {
         let _ = offset;
     }
 
+    /// Returns the byte for messages that byte `offset` is: of a part of a device, the byte of the
+    /// device.
+    fn place(&self, offset: u64) -> u64 {
+        offset
+    }
+
     /// Reads into `buf` and waits.
     ///
     /// # Errors

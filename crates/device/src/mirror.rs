@@ -19,7 +19,7 @@ pub use judged::Judge;
 pub use rebuilt::Scrubbed;
 
 use crate::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticket};
-use spindle_clock::{Condvar, Mutex, RwLock};
+use spindle_clock::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -115,6 +115,11 @@ impl Member {
         self.condition.store(condition as u8, Ordering::Release);
     }
 
+    /// Returns the byte for messages that `offset` of the mirror is in the member.
+    fn place(&self, offset: u64) -> u64 {
+        self.device.place(offset)
+    }
+
     fn start(&self, request: Request) -> Result<Ticket> {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.head.store(request.offset + request.buf.len() as u64, Ordering::Relaxed);
@@ -188,6 +193,11 @@ impl Mirror {
     /// Returns the condition of each member.
     pub fn conditions(&self) -> Vec<Condition> {
         self.members.read().iter().map(|member| member.condition()).collect()
+    }
+
+    /// Returns the members that are whole, as devices of their own, in order.
+    pub fn copies(&self) -> Vec<Arc<dyn Device>> {
+        self.whole().iter().map(|member| member.device.clone()).collect()
     }
 
     /// Says whether the members may differ in what was never flushed, as after a crash. While they
@@ -314,6 +324,29 @@ impl Mirror {
     /// wait for them much later, so this function does.
     fn enter_piece(&self, piece: Range<u64>) {
         let mut traffic = self.traffic.lock();
+        while traffic.piece.is_some() {
+            self.moved.wait(&mut traffic);
+        }
+        self.enter_piece_with(traffic, piece);
+    }
+
+    /// Does the same; returns false if there is another piece. So it does not wait for who works on
+    /// that one, and may be waiting for the caller.
+    fn try_enter_piece(&self, piece: Range<u64>) -> bool {
+        let traffic = self.traffic.lock();
+        let is_free = traffic.piece.is_none();
+        if is_free {
+            self.enter_piece_with(traffic, piece);
+        }
+        is_free
+    }
+
+    fn leave_piece(&self) {
+        self.traffic.lock().piece = None;
+        self.moved.notify_all();
+    }
+
+    fn enter_piece_with<'a>(&'a self, mut traffic: MutexGuard<'a, Traffic>, piece: Range<u64>) {
         traffic.piece = Some(piece.clone());
         while let Some(id) =
             traffic.writes.iter().find(|(_, write)| overlap(write, &piece)).map(|(id, _)| *id)

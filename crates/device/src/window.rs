@@ -72,6 +72,10 @@ impl Device for Window {
         self.inner.prepare(self.offset + offset);
     }
 
+    fn place(&self, offset: u64) -> u64 {
+        self.offset + offset
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.info.check(Op::Read, offset, buf.len())?;
         self.inner.read_at(self.offset + offset, buf)

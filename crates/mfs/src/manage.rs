@@ -55,7 +55,8 @@ impl Set {
     /// Begins a change of the members at the time `now`; the set must not be in use.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if its log has to be replayed first; device errors.
+    /// [`Error::Unsupported`] if its log has to be replayed first, or a part of data storage is not
+    /// there; device errors.
     pub fn begin_change(&self, now: Timestamp) -> Result<()> {
         if self.needs_replay()? {
             return Err(Error::unsupported("a set that was not unmounted", "mount and unmount it first"));
@@ -117,6 +118,20 @@ impl Set {
         Ok(())
     }
 
+    /// Checks that there is such a part of a role's storage.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], with those that there are.
+    pub fn check_part(&self, role: Role, index: u32) -> Result<()> {
+        let parts = self.labels.now().parts(role).len();
+        if (index as usize) < parts {
+            return Ok(());
+        }
+        let all: Vec<_> = (0..parts).map(|n| n.to_string()).collect();
+        let remedy = format!("the set has {role} storage {}", all.join(", "));
+        Err(Error::unsupported(format!("a copy of {role} storage {index}, which does not exist"), remedy))
+    }
+
     /// Adds a copy of a part of a role's storage on `device`, which becomes the member `new`.
     ///
     /// # Errors
@@ -132,6 +147,7 @@ impl Set {
         let _change = self.only_change()?;
         let label = self.labels.now();
         let of_part = |area: &&Area| (area.role, area.index) == (role, index);
+        self.check_part(role, index)?;
         let least = label.areas.iter().filter(of_part).min_by_key(|area| area.len);
         let area = Area { offset: FIRST_AREA, ..least.cloned().ok_or_else(|| missing(role, index))? };
         let (new, device) = self.admit(device, new, std::slice::from_ref(&area))?;
@@ -157,6 +173,7 @@ impl Set {
             match &self.part(&area)?.mirror {
                 Some(mirror) if area.filling.is_some() => {
                     mirror.give_up();
+                    *self.part(&area)?.begun.lock() = None;
                     recorded()?;
                 }
                 Some(mirror) => mirror.remove(area.copy as usize, recorded)?,
@@ -168,7 +185,8 @@ impl Set {
     }
 
     /// Reads all copies of everything and compares them. Where they differ, or one cannot be read,
-    /// it gets what the first one has.
+    /// it gets what the checksums say is right, and of what has none, what the first one has. The
+    /// records of a log in use are only compared: recovery finds those that are whole in any copy.
     ///
     /// # Errors
     /// Device errors, if something can be read nowhere.
@@ -181,10 +199,13 @@ impl Set {
         let (mut all, mut before) = (Scrubbed::default(), 0);
         for part in &self.parts {
             let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
-            let found = mirror.scrub(&mut |done| report(Progress { done: before + done, total }))?;
+            let first_counts = part.role != Role::Log || !self.is_mounted.load(Ordering::Acquire);
+            let mut report = |done| report(Progress { done: before + done, total });
+            let found = mirror.scrub(first_counts, &mut report)?;
             all.bytes += found.bytes;
             all.differed += found.differed;
             all.unreadable += found.unreadable;
+            all.undecided += found.undecided;
             all.wrong.extend(found.wrong);
             before += mirror.info().size_bytes;
         }
@@ -194,6 +215,20 @@ impl Set {
             data.filter_map(|part| part.mirror.as_ref()).for_each(|mirror| mirror.set_unequal(false));
         }
         Ok(all)
+    }
+
+    /// Makes the copies of control storage equal, as a scrub does. Returns true if they were.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn equalise_control(&self) -> Result<bool> {
+        let mut equal = true;
+        let parts = self.parts.iter().filter(|part| part.role == Role::Control);
+        for mirror in parts.filter_map(|part| part.mirror.as_ref()).filter(|m| m.copies().len() > 1) {
+            let found = mirror.scrub(true, &mut |_| Ok(()))?;
+            equal &= found.differed + found.unreadable == 0;
+        }
+        Ok(equal)
     }
 
     /// Makes `device` a member that areas can be given to, unless it is one. Returns its identity,
@@ -224,7 +259,9 @@ impl Set {
             let in_use = |a: &&&Area| areas.iter().any(|b| overlap(a, b) && !is_begun(a, b));
             if begun.iter().any(|area| in_use(&area)) || begun.iter().any(|area| areas.contains(area)) {
                 let what = format!("{name}: a member of this set");
-                return Err(Error::unsupported(what, "name another device"));
+                let remedy = "name another device; to use one again whose copy was lost, leave it out with \
+                              \"spindle mfs remove\" and add it";
+                return Err(Error::unsupported(what, remedy));
             }
             if !begun.is_empty()
                 && own.epoch >= label.settled
@@ -339,7 +376,9 @@ impl Set {
             })
         };
         let replaced = replaced.map(|copy| copy as usize);
-        Ok(mirror.rebuild(&window, replaced, done, &mut progress, restored)?)
+        mirror.rebuild(&window, replaced, done, &mut progress, restored)?;
+        *part.begun.lock() = None;
+        Ok(())
     }
 
     /// Erases the labels of a member that the set no longer has, if it is there.
@@ -355,6 +394,6 @@ impl Set {
     }
 }
 
-fn missing(role: Role, index: u32) -> Error {
+pub(crate) fn missing(role: Role, index: u32) -> Error {
     Error::unsupported(format!("{role} storage {index} is missing"), "make all members available")
 }

@@ -345,7 +345,12 @@ pub fn open_device(spec: &Spec) -> Result<Arc<dyn Device>> {
 /// # Errors
 /// If it cannot be opened.
 pub fn open_device_unlocked(spec: &Spec) -> Result<Arc<dyn Device>> {
-    Ok(spec.open(&spindle_device::OpenOptions::look())?)
+    Ok(open_unlocked(spec)?)
+}
+
+/// Does the same, with the error of the device.
+pub(crate) fn open_unlocked(spec: &Spec) -> spindle_device::Result<Arc<dyn Device>> {
+    spec.open(&spindle_device::OpenOptions::look())
 }
 
 /// Returns the settings for the device of `spec`: the system caches image files, but not block

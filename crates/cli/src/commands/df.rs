@@ -3,9 +3,10 @@
 use crate::error::{Context, Result};
 use crate::image::{self, Failures, ReadArgs};
 use crate::output::Output;
-use crate::target::Target;
+use crate::target::{ImagePath, Target};
 use crate::text::{human, quoted};
 use serde::Serialize;
+use spindle::path::resolve;
 use spindle::{Image, partition};
 use spindle_vfs::FsStat;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 ///
 /// As on BSD, Avail is what users other than root can have: the free space without the reserve
 /// (minfree). If root has used some of the reserve, Avail is negative and Capacity above 100 %.
-/// Any member names the whole of a set.
+/// Any member names the whole of a set; a path in it, the class of data of that file or directory.
 #[derive(clap::Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -42,7 +43,7 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
-    /// The images; a path in an image means the image
+    /// The images; a path in an image means the space that this file can get
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<OsString>,
 }
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let failures = Failures::default();
     let mut found = Vec::new();
     for word in &args.images {
-        let space = Target::in_image(word).and_then(|target| space(&target.image, args.read));
+        let space = Target::in_image(word).and_then(|target| space(&target, args.read));
         found.extend(failures.unless(space)?);
     }
     let mut out = Output::stdout();
@@ -112,12 +113,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(failures.exit_code())
 }
 
-fn space(name: &str, read: ReadArgs) -> Result<Space> {
+fn space(target: &ImagePath, read: ReadArgs) -> Result<Space> {
+    let name = target.image.as_str();
     let image = Image::open(&partition::find(name)?, &read.open_options())?;
     image::print_log_notes(&name, &image);
-    let stat = image.fs().statfs().context(name);
+    let stat = stat(&image, target);
     image.unmount().context(name)?;
     Ok(Space::of(name, &stat?))
+}
+
+/// Returns the space of a file system, or what a file in it can get.
+fn stat(image: &Image, target: &ImagePath) -> Result<FsStat> {
+    if target.path == b"/" {
+        return Ok(image.fs().statfs().context(&target.image)?);
+    }
+    let vfs = image.vfs();
+    let node = resolve(&vfs, &target.path, true).context(&target.image)?;
+    Ok(image.fs().statfs_at(node.ino()).context(target.display())?)
 }
 
 fn show(out: &mut Output, args: &Args, found: &[Space]) -> Result<()> {

@@ -26,8 +26,10 @@ use std::process::ExitCode;
 /// can be interrupted, and goes on when it is given again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done; status: the set is whole; scrub: nothing differed, and the check found no problem
-    1  failed; status: a member is missing, lost or out of date; scrub: it mended something
+    0  done; status: the set is whole; scrub: it is whole, nothing differed, and the check found
+       no problem
+    1  failed; status: a member is missing, lost or out of date; scrub: it mended something, or a
+       copy is missing or lost
     4  scrub: the check found problems, or data whose checksum is wrong in all copies
 
 EXAMPLES
@@ -237,6 +239,18 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
                 copies.differed, copies.unreadable
             ))?;
         }
+        if copies.undecided > 0 {
+            out.line(format!(
+                "{member}: of {} of that nothing says which copy is right; the first copy counts",
+                number::bytes(copies.undecided)
+            ))?;
+        }
+        if copies.lost > 0 {
+            out.line(format!(
+                "{member}: {} copies are lost or missing; spindle mfs status shows them",
+                copies.lost
+            ))?;
+        }
         if copies.wrong > 0 {
             out.line(format!(
                 "{member}: {} blocks have the wrong checksum in all copies; their files cannot be read there",
@@ -253,6 +267,6 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
     if copies.wrong > 0 || check.as_ref().is_some_and(|check| !check.is_clean()) {
         return Ok(ExitCode::from(PROBLEMS));
     }
-    let equal = copies.differed + copies.unreadable == 0;
-    Ok(if equal { ExitCode::SUCCESS } else { ExitCode::from(NOT_WHOLE) })
+    let as_it_should = copies.differed + copies.unreadable + copies.lost == 0;
+    Ok(if as_it_should { ExitCode::SUCCESS } else { ExitCode::from(NOT_WHOLE) })
 }

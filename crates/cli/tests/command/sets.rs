@@ -112,7 +112,7 @@ fn members_change_under_a_mount() {
         });
         let ran = bench.run("mfs replace fast/c0 slow/d0 slow/e1 -s 8m");
         assert!(ran.code == 1 && ran.err.contains("slow/e1") && ran.err.contains("too small"), "{}", ran.err);
-        bench.shell("rm slow/e1");
+        bench.shell("test ! -e slow/e1");
         bench.ok("mfs replace fast/c0 slow/d0 slow/e1 -s 44m");
         bench.ok("mfs add slow/e1 log:0 slow/l1 -s 9m");
         bench.ok("mfs remove fast/c0 fast/l0");
@@ -213,6 +213,9 @@ fn a_class_of_data_is_used() {
     };
     assert_eq!((used("default"), used("archive")), (74 * 4096, 5 * 65_536));
     assert!(bench.ok("info hdd0").contains("class archive: 320 KiB used"));
+    let sizes = ["df --json c", "df --json c:/video"].map(|words| bench.json(words)[0]["used_bytes"].clone());
+    assert_eq!(sizes, [74 * 4096, 5 * 65_536]);
+    bench.fails("df c:/none", 1, &["c", "none"]);
     assert_eq!(run_as(&bench, "mount.spindle", "c mnt -o rw").code, 0);
     let space = |path: &str| bench.shell(&format!("stat -f -c '%S %b' {path}"));
     assert_ne!(space("mnt"), space("mnt/video"));
@@ -243,6 +246,84 @@ fn a_scrub_mends() {
     bench.ok("mfs scrub fast/c0");
 }
 
+/// Promise: whichever copy of control storage is damaged, a scrub brings it back from the other, and
+/// says of nothing that it does not know which is right; before that everything can be read and a
+/// repair finds nothing.
+#[test]
+fn the_whole_copy_of_control_storage_counts() {
+    for copy in ["fast/c0", "slow/c1"] {
+        let bench = set();
+        bench.shell("cp fast/c0 c0.good; cp slow/c1 c1.good");
+        let damage = || {
+            for kilobytes in (96..4000).step_by(64) {
+                let dd = format!("printf garbage | dd of={copy} bs=1 seek={kilobytes}k conv=notrunc");
+                bench.shell(&format!("{dd} status=none"));
+            }
+        };
+        damage();
+        assert_eq!(bench.ok("cat slow/d0:/text"), "some text");
+        assert!(bench.ok("fsck -n slow/d0").contains("no problems found"));
+        assert!(bench.ok("fsck -y slow/d0").contains("no problems found"));
+        damage();
+        let ran = bench.run("mfs scrub slow/d0");
+        assert!(ran.code == 1 && ran.out.contains("differed"), "{} {}", ran.out, ran.err);
+        assert!(ran.out.contains("no problems found") && !ran.out.contains("nothing says"), "{}", ran.out);
+        bench.ok("mfs scrub slow/d0");
+        assert_eq!(bench.ok("cat slow/d0:/text"), "some text");
+    }
+}
+
+/// Promise: while the only copy of data storage is away, nothing gives it up: changes, repairs and
+/// checks are refused with the reason, and afterwards it is used as before.
+#[test]
+fn an_only_copy_that_is_away_is_kept() {
+    let bench = set();
+    bench.shell("mkdir away && mv slow/d1 away");
+    for words in ["mfs scrub fast/c0", "mfs add fast/c0 data:0 x -s 50m", "mfs remove fast/c0 slow/c1"] {
+        bench.fails(words, 1, &["data storage 1 is missing", "make all members available"]);
+    }
+    bench.shell("test ! -e x");
+    for how in ["-n", "-p", "-y"] {
+        let ran = bench.run(&format!("fsck {how} fast/c0"));
+        assert!(ran.code == 8 && ran.err.contains("data storage 1"), "{how}: {} {}", ran.code, ran.err);
+    }
+    bench.shell("mv away/d1 slow");
+    bench.ok("mfs status fast/c0");
+    assert_eq!(bench.ok("cat fast/c0:/text"), "some text");
+}
+
+/// Promise: a scrub of a set with a copy that is lost does not say that all is well.
+#[test]
+fn a_scrub_says_that_a_copy_is_lost() {
+    let bench = set();
+    bench.shell("rm slow/e0");
+    let ran = bench.run("mfs scrub fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("1 copies are lost or missing"), "{} {}", ran.code, ran.out);
+    // Bringing it back as it was is refused, with what to do.
+    bench.fails("mfs replace fast/c0 slow/d0 slow/d0", 1, &["slow/d0", "a member of this set"]);
+    bench.fails("mfs add fast/c0 data:7 x -s 50m", 1, &["data storage 7", "data storage 0, 1"]);
+    bench.shell("test ! -e x");
+}
+
+/// Promise: a member that is there and cannot be opened does not count as lost: the command is
+/// refused with the reason.
+#[test]
+fn a_member_that_is_not_permitted_is_not_lost() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = set();
+    bench.shell("chmod -R a+rwX . && chmod 000 slow/e0");
+    let ran = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_spindle"), "rm", "fast/c0:/text"])
+        .current_dir(bench.path("."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && said.contains("slow/e0") && said.contains("ermission denied"), "{said}");
+    bench.ok("mfs status fast/c0");
+}
+
 /// Promise: a set that was copied as a whole is not mixed with the original, a member of an earlier
 /// moment is left out, and two files that claim to be the same member are refused.
 #[test]
@@ -258,6 +339,7 @@ fn copies_of_a_set_stay_apart() {
     bench.ok("cp text b/c0:/text");
     assert_eq!(bench.ok("cat a/c0:/text") + &bench.ok("cat b/l0:/text"), "onetwo");
     bench.shell("cp a/c1 a/l0 .; cp b/c1 a/c1");
+    assert!(bench.run("mfs status a/d0").out.contains("another copy of this set"));
     bench.fails("cat a/d0:/text", 1, &["c1", "another copy of this set"]);
     bench.shell("cp c1 a/c1");
     bench.ok("cp text a/c0:/text");

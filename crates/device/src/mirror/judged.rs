@@ -5,28 +5,78 @@ use super::{Member, Mirror};
 use crate::{AlignedBuf, Device, Error, Op, Request, Result};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+
+/// Bytes of the smallest structure.
+pub(super) const SECTOR: usize = 512;
 
 /// Knows what the bytes of a mirror should be.
 pub trait Judge: Send + Sync {
     /// Returns the range that must be read so that these bytes can be judged.
     fn whole(&self, bytes: Range<u64>) -> Range<u64>;
 
-    /// Returns those parts of `bytes`, which were read at `offset`, that are wrong: in the units of
-    /// the judge, in order. If they were read for a copy and not for a user, what may still be on
-    /// its way to the members is not judged.
+    /// Returns those parts of `bytes`, which were read at `offset`, that are not right as far as
+    /// can be seen in them: in order. Each part can be judged alone. If they were read for a copy
+    /// and not for a user, what may still be on its way to the members is not judged.
     fn wrong(&self, offset: u64, bytes: &[u8], for_copy: bool) -> Vec<Range<usize>>;
 
-    /// Returns true if a read fails of which no member has the right bytes.
-    fn refuses(&self) -> bool;
+    /// Returns true if a read of the bytes at `offset` fails if no member has them right. Otherwise
+    /// what one member has counts then: who reads it sees what it is.
+    fn refuses(&self, offset: u64) -> bool;
 
-    /// Returns true if members that have wrong bytes get the right ones at once.
-    fn mends(&self) -> bool;
+    /// Returns true if members that have the bytes at `offset` wrong get the right ones at once.
+    fn mends(&self, offset: u64) -> bool;
 }
 
-/// A piece, what each member has of it or why it cannot be read, and the parts that are wrong
-/// everywhere.
-type Best = (AlignedBuf, Vec<(Arc<Member>, Result<AlignedBuf>)>, Vec<Range<u64>>);
+/// A piece of a mirror.
+pub(super) struct Best {
+    /// What is right in any member; what is wrong in all, as one has it.
+    pub(super) bytes: AlignedBuf,
+    /// What each member has of it, or why it cannot be read.
+    pub(super) copies: Vec<(Arc<Member>, Result<AlignedBuf>)>,
+    /// The parts that are wrong in all.
+    pub(super) wrong: Vec<Range<usize>>,
+}
+
+/// Returns the parts of `len` bytes that are not in `parts`, which are in order.
+fn outside(len: usize, parts: &[Range<usize>]) -> Vec<Range<usize>> {
+    let starts = std::iter::once(0).chain(parts.iter().map(|part| part.end));
+    let ends = parts.iter().map(|part| part.start).chain([len]);
+    starts.zip(ends).map(|(start, end)| start..end).filter(|part| !part.is_empty()).collect()
+}
+
+/// Copies to `into` what is right of its parts `left` in `from`; both are at `at`. Returns the
+/// parts that are not right there either.
+fn take_right(
+    judge: &dyn Judge,
+    at: u64,
+    (from, for_copy): (&[u8], bool),
+    left: &[Range<usize>],
+    into: &mut [u8],
+) -> Vec<Range<usize>> {
+    let mut still = Vec::new();
+    for part in left {
+        let wrong = judge.wrong(at + part.start as u64, &from[part.clone()], for_copy);
+        let here = |inner: &Range<usize>| part.start + inner.start..part.start + inner.end;
+        for right in outside(part.len(), &wrong) {
+            into[here(&right)].copy_from_slice(&from[here(&right)]);
+        }
+        still.extend(wrong.iter().map(here));
+    }
+    still
+}
+
+/// Puts zeros into the sectors of `into` that are among `left` and that `from` has as zeros: a
+/// place that was never used.
+fn take_unused(from: &[u8], left: &[Range<usize>], into: &mut [u8]) {
+    for part in left {
+        for start in part.clone().step_by(SECTOR) {
+            let sector = start..part.end.min(start + SECTOR);
+            if from[sector.clone()].iter().all(|&byte| byte == 0) {
+                into[sector].fill(0);
+            }
+        }
+    }
+}
 
 impl Mirror {
     /// Puts right what is wrong in bytes that were read from `member`, as far as another member has
@@ -38,69 +88,97 @@ impl Mirror {
         member: &Arc<Member>,
         buf: &mut AlignedBuf,
     ) -> Result<()> {
-        let mut wrong = Vec::new();
+        let mut refused = None;
         for part in judge.wrong(offset, buf, false) {
             let at = offset + part.start as u64;
+            let refuses = judge.refuses(at);
+            let is_alone = self.whole().iter().all(|other| Arc::ptr_eq(other, member));
+            if is_alone && !refuses {
+                continue;
+            }
             // What was written meanwhile may have been read in part.
             let mut again = AlignedBuf::zeroed(part.len());
             if member.device.read_at(at, &mut again).is_ok() && judge.wrong(at, &again, false).is_empty() {
                 buf[part].copy_from_slice(&again);
                 continue;
             }
-            log::error!("{}: {} bytes at {at} are wrong", member.device.info().name, part.len());
-            if !self.find_right(judge, at, member, &mut buf[part.clone()])? {
-                wrong.push(part);
+            let left = self.find_right(judge, at, member, &mut buf[part.clone()])?;
+            if let Some(left) = left.first().filter(|_| refuses) {
+                let (place, bytes) = (member.place(at + left.start as u64), left.len());
+                log::error!("{}: {bytes} bytes at {place} are wrong", member.device.info().name);
+                refused.get_or_insert((at + left.start as u64, bytes));
             }
         }
-        match wrong.first() {
-            Some(part) if judge.refuses() => {
-                let at = offset + part.start as u64;
-                let nowhere = std::io::Error::new(std::io::ErrorKind::InvalidData, "no copy is right");
-                Err(Error::io(&self.info.name, format!("verifying {} bytes at {at}", part.len()), nowhere))
-            }
-            _ => Ok(()),
-        }
+        refused.map_or(Ok(()), |(at, bytes)| {
+            let nowhere = std::io::Error::new(std::io::ErrorKind::InvalidData, "no copy is right");
+            Err(Error::io(&self.info.name, format!("verifying {bytes} bytes at {at}"), nowhere))
+        })
     }
 
     /// Looks in the other members for the right bytes at `at` and puts them into `bytes`, which
-    /// `member` has wrong. Returns false if no other has them.
-    fn find_right(&self, judge: &dyn Judge, at: u64, member: &Arc<Member>, bytes: &mut [u8]) -> Result<bool> {
-        let (mut right, mut bad) = (None, vec![member.clone()]);
+    /// `member` has wrong. Returns the parts that no other has right.
+    fn find_right(
+        &self,
+        judge: &dyn Judge,
+        at: u64,
+        member: &Arc<Member>,
+        bytes: &mut [u8],
+    ) -> Result<Vec<Range<usize>>> {
+        let whole = std::iter::once(0..bytes.len()).collect::<Vec<_>>();
+        let (mut left, mut copies) = (whole, Vec::new());
         for other in self.whole().into_iter().filter(|other| !Arc::ptr_eq(other, member)) {
             let mut copy = AlignedBuf::zeroed(bytes.len());
             // One that cannot be read is left to the reads that need it.
-            if other.device.read_at(at, &mut copy).is_err() {
-                continue;
-            }
-            if judge.wrong(at, &copy, false).is_empty() {
-                right.get_or_insert(copy);
-            } else {
-                bad.push(other);
+            if other.device.read_at(at, &mut copy).is_ok() {
+                left = take_right(judge, at, (&copy, false), &left, bytes);
+                copies.push(copy);
             }
         }
-        let Some(right) = right else { return Ok(false) };
-        // What is on its way to the members is written by who has it.
-        let mends = judge.mends() && !judge.wrong(at, bytes, true).is_empty();
-        bytes.copy_from_slice(&right);
-        if mends {
-            self.mend(at, &right, bad)?;
+        for found in outside(bytes.len(), &left) {
+            let (place, len) = (at + found.start as u64, found.len());
+            let name = &member.device.info().name;
+            log::warn!("{name}: {len} bytes at {} are wrong; another copy has them", member.place(place));
+            if judge.mends(place) {
+                self.mend(judge, place, len)?;
+            }
         }
-        Ok(true)
+        if !judge.refuses(at) {
+            for copy in &copies {
+                take_unused(copy, &left, bytes);
+            }
+        }
+        Ok(left)
     }
 
-    /// Writes what is right to members that have it wrong.
-    fn mend(&self, at: u64, right: &AlignedBuf, bad: Vec<Arc<Member>>) -> Result<()> {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.enter_write(id, at..at + right.len() as u64);
-        let mut result = Ok(());
-        for member in bad {
-            log::warn!("{}: {} bytes at {at} are written again", member.device.info().name, right.len());
-            if let Err(error) = member.device.write_at(at, right) {
-                result = result.and(self.lose(&member, error));
+    /// Writes what is right to the members that have it wrong, unless a piece is compared or copied
+    /// at the moment.
+    fn mend(&self, judge: &dyn Judge, at: u64, len: usize) -> Result<()> {
+        if !self.try_enter_piece(at..at + len as u64) {
+            return Ok(());
+        }
+        let result = self.mend_piece(judge, at, len);
+        self.leave_piece();
+        result.and_then(|()| self.all_recorded())
+    }
+
+    fn mend_piece(&self, judge: &dyn Judge, at: u64, len: usize) -> Result<()> {
+        let Best { bytes, copies, wrong } = self.best(Some(judge), at, len)?;
+        if !wrong.is_empty() {
+            return Ok(());
+        }
+        for (member, copy) in copies {
+            let Ok(copy) = copy else { continue };
+            // What is on its way to the members is written by who has it.
+            if !judge.wrong(at, &copy, true).is_empty() {
+                log::warn!(
+                    "{}: {len} bytes at {} are written again",
+                    member.device.info().name,
+                    member.place(at)
+                );
+                member.device.write_at(at, &bytes).or_else(|error| self.lose(&member, error))?;
             }
         }
-        self.leave_write(id);
-        result.and_then(|()| self.all_recorded())
+        Ok(())
     }
 
     /// Reads a piece for a copy of it, while nothing is written to it: what is right in any member,
@@ -112,11 +190,10 @@ impl Mirror {
                 .submit(Request { op: Op::Read, offset: at, buf })
                 .and_then(|ticket| self.wait(ticket));
         };
-        Ok(self.best(Some(&**judge), at, len)?.0)
+        Ok(self.best(Some(&**judge), at, len)?.bytes)
     }
 
-    /// Reads a piece from all members, and puts the best together. Returns it, what each member
-    /// has, and the parts that are wrong in all.
+    /// Reads a piece from all members, and puts the best together.
     pub(super) fn best(&self, judge: Option<&dyn Judge>, at: u64, len: usize) -> Result<Best> {
         let mut copies = Vec::new();
         for member in self.whole() {
@@ -130,19 +207,19 @@ impl Mirror {
             return Err(copies.pop().and_then(|(_, copy)| copy.err()).unwrap_or_else(gone));
         }
         let readable = || copies.iter().filter_map(|(_, copy)| copy.as_ref().ok());
-        let mut best = AlignedBuf::from(readable().next().map_or(&[][..], |copy| &copy[..]));
+        let mut bytes = AlignedBuf::from(readable().next().map_or(&[][..], |copy| &copy[..]));
         let mut wrong = Vec::new();
-        for part in judge.map_or_else(Vec::new, |judge| judge.wrong(at, &best, true)) {
-            let is_right = |copy: &&AlignedBuf| {
-                judge.is_none_or(|judge| {
-                    judge.wrong(at + part.start as u64, &copy[part.clone()], true).is_empty()
-                })
-            };
-            match readable().skip(1).find(is_right) {
-                Some(copy) => best[part.clone()].copy_from_slice(&copy[part]),
-                None => wrong.push(at + part.start as u64..at + part.end as u64),
+        if let Some(judge) = judge {
+            wrong = judge.wrong(at, &bytes, true);
+            for copy in readable().skip(1) {
+                wrong = take_right(judge, at, (copy, true), &wrong, &mut bytes);
+            }
+            let is_kept = |part: &Range<usize>| !judge.refuses(at + part.start as u64);
+            let kept: Vec<_> = wrong.iter().filter(|part| is_kept(part)).cloned().collect();
+            for copy in readable().skip(1) {
+                take_unused(copy, &kept, &mut bytes);
             }
         }
-        Ok((best, copies, wrong))
+        Ok(Best { bytes, copies, wrong })
     }
 }

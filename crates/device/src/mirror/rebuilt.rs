@@ -1,6 +1,7 @@
 //! Members that are filled, replaced, removed and compared while the mirror is in use, piece by
 //! piece.
 
+use super::judged::{Best, SECTOR};
 use super::{Condition, Member, Mirror};
 use crate::{AlignedBuf, Device, Error, Result};
 use std::ops::Range;
@@ -22,8 +23,7 @@ impl Mirror {
             let len = usize::try_from(self.info.size_bytes - at).unwrap_or(PIECE).min(PIECE);
             self.enter_piece(at..at + len as u64);
             let result = work(at, len);
-            self.traffic.lock().piece = None;
-            self.moved.notify_all();
+            self.leave_piece();
             result?;
             at += len as u64;
             done(at)?;
@@ -151,34 +151,60 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads all members that are whole, compares them with the first, and writes what the first
-    /// has, or the first that can be read, where another differs or cannot be read. Calls
-    /// `progress` with the bytes that are done. The mirror can be used meanwhile.
+    /// Reads all members that are whole, compares them, and makes them equal: what the judge says
+    /// is right counts, and of the rest, if `undecided`, what the first member has that can be
+    /// read. Otherwise the rest is only counted. Calls `progress` with the bytes that are done. The
+    /// mirror can be used meanwhile.
     ///
     /// # Errors
     /// Those of the devices, if no member can be read or one can no longer be written.
-    pub fn scrub(&self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
+    pub fn scrub(&self, undecided: bool, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
-        self.each_piece(0, |at, len| self.scrub_piece(at, len, &mut done), progress)?;
+        self.each_piece(0, |at, len| self.scrub_piece(at, len, undecided, &mut done), progress)?;
         self.flush()?;
         Ok(done)
     }
 
-    fn scrub_piece(&self, at: u64, len: usize, done: &mut Scrubbed) -> Result<()> {
-        let (good, copies, wrong) = self.best(self.judge.get().map(|judge| &**judge), at, len)?;
+    fn scrub_piece(&self, at: u64, len: usize, undecided: bool, done: &mut Scrubbed) -> Result<()> {
+        let judge = self.judge.get().map(|judge| &**judge);
+        let Best { bytes: good, copies, wrong } = self.best(judge, at, len)?;
         done.bytes += (len * copies.len()) as u64;
-        done.wrong.extend(wrong);
         for (member, copy) in &copies {
+            let name = &member.device.info().name;
             match copy {
                 Ok(bytes) if bytes[..] == good[..] => continue,
-                Ok(_) => done.differed += 1,
+                Ok(bytes) => {
+                    let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
+                    let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
+                    let differs = |n: &usize| {
+                        let sector = *n..len.min(n + SECTOR);
+                        bytes[sector.clone()] != good[sector]
+                    };
+                    let sectors: Vec<_> = (0..len).step_by(SECTOR).filter(differs).collect();
+                    let unknown: Vec<_> =
+                        sectors.iter().filter(|&&n| !is_in(&own, n) || is_in(&wrong, n)).collect();
+                    let (count, first) = (sectors.len(), sectors[0] as u64);
+                    log::warn!(
+                        "{name}: {count} sectors from byte {} on differ; of {} nothing says which copy is \
+                         right",
+                        member.place(at + first),
+                        unknown.len()
+                    );
+                    done.undecided += (unknown.len() * SECTOR) as u64;
+                    if !undecided && !unknown.is_empty() {
+                        continue;
+                    }
+                    done.differed += 1;
+                }
                 Err(_) => done.unreadable += 1,
             }
-            log::warn!("{}: {len} bytes at {at} are written again", member.device.info().name);
+            log::warn!("{name}: {len} bytes at {} are written again", member.place(at));
             if let Err(error) = member.device.write_at(at, &good) {
                 self.lose(member, error)?;
             }
         }
+        let refused = wrong.into_iter().map(|part| at + part.start as u64..at + part.end as u64);
+        done.wrong.extend(refused.filter(|part| judge.is_some_and(|judge| judge.refuses(part.start))));
         Ok(())
     }
 }
@@ -188,10 +214,13 @@ impl Mirror {
 pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
-    /// Pieces of a megabyte of a member that differed from the first member, and were written.
+    /// Pieces of a megabyte of a member that differed from what is right, or from the first member
+    /// if nothing says what is right, and were written.
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,
-    /// What the judge says is wrong in all members that can be read.
+    /// Bytes of whole sectors that differed and of which nothing says which member has them right.
+    pub undecided: u64,
+    /// What the judge says is wrong in all members that can be read, and refuses.
     pub wrong: Vec<Range<u64>>,
 }

@@ -323,11 +323,11 @@ fn a_scrub_makes_members_equal() {
         mirror.read_at(at, &mut bytes).unwrap();
         assert_eq!(bytes, [5; 512]);
     }
-    let done = mirror.scrub(&mut |_| Ok(())).unwrap();
-    assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, ..Scrubbed::default() });
+    let done = mirror.scrub(true, &mut |_| Ok(())).unwrap();
+    assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, undecided: 512, ..Scrubbed::default() });
     members[2].read_at(512, &mut bytes).unwrap();
     assert_eq!(bytes, [5; 512]);
-    assert_eq!(mirror.scrub(&mut |_| Ok(())).unwrap().differed, 0);
+    assert_eq!(mirror.scrub(true, &mut |_| Ok(())).unwrap().differed, 0);
 }
 
 /// Promise: lost members are never read, and without any other there is no mirror.
@@ -383,10 +383,10 @@ impl Judge for Knows {
         let sectors = (0..bytes.len()).step_by(512).filter(|&at| bytes[at] != self.right);
         sectors.filter(|_| !(for_copy && self.on_its_way)).map(|at| at..at + 512).collect()
     }
-    fn refuses(&self) -> bool {
+    fn refuses(&self, _: u64) -> bool {
         true
     }
-    fn mends(&self) -> bool {
+    fn mends(&self, _: u64) -> bool {
         true
     }
 }
@@ -421,5 +421,7 @@ fn wrong_bytes_are_mended_once() {
         assert_eq!(bytes, [7; 512]);
         members[0].read_at(0, &mut bytes).unwrap();
         assert_eq!(bytes[0], if on_its_way { 6 } else { 7 });
+        members[1].read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[0], 7);
     }
 }

@@ -99,13 +99,18 @@ impl Report {
 /// findings. Calls `progress` when a phase begins.
 ///
 /// # Errors
-/// Device errors. Damage becomes findings.
+/// [`Error::Unsupported`] if a part of data storage is missing; device errors. Damage becomes
+/// findings.
 pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     check_with(set, true, limit, progress)
 }
 
 /// Does the same; reads data only if `data`.
 fn check_with(set: &Set, data: bool, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
+    if !set.unavailable.is_empty() {
+        let what = format!("a check without {}", set.unavailable.join(" and "));
+        return Err(Error::unsupported(what, "make all members of the set available"));
+    }
     let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
     let log = OpenedLog::open(set, &device, replay_to_copy)?;
     let mut checker = Checker::run(set, &device, &log.findings, limit, progress)?;

@@ -393,6 +393,13 @@ pub fn is_whole(bytes: &[u8], ino: u64) -> bool {
     (part || disk.magic == HEADER_MAGIC && disk.ino == ino) && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
 }
 
+/// Returns true if a sector is a whole header, in use or freed, whose place is that of file `ino`.
+#[must_use]
+pub fn has_its_place(bytes: &[u8], ino: u64) -> bool {
+    let is_freed = || !is_used(bytes) && DiskHeader::decode(bytes, Endian::Little).ino == ino;
+    is_whole(bytes, ino) || is_freed() && is_sealed(&bytes[..HEADER_BYTES], CHECKSUM)
+}
+
 /// Returns the number of files that a free header had before.
 #[must_use]
 pub fn generation_of(bytes: &[u8]) -> u32 {

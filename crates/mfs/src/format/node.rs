@@ -208,6 +208,12 @@ pub fn leaf_owner(bytes: &[u8], at: ControlBlock) -> Option<u64> {
     (level == 0 && Node::decode(bytes, ino, at).is_ok()).then_some(ino)
 }
 
+/// Returns true if the checksum of a block says that it is a node of any directory.
+#[must_use]
+pub fn is_whole(bytes: &[u8]) -> bool {
+    DiskNode::decode(bytes, Endian::Little).magic == MAGIC && is_sealed(bytes, CHECKSUM)
+}
+
 /// Returns true if a block is a whole node of any directory.
 #[must_use]
 pub fn is_node(bytes: &[u8], at: ControlBlock) -> bool {

@@ -8,11 +8,13 @@
 //! record is written only when all control and data storage that it depends on is durable, and the
 //! header is moved on before a record that it leads to is overwritten.
 
+mod header;
 mod record;
 mod replay;
 mod ring;
 mod units;
 
+pub(crate) use header::is_header_slot;
 pub(crate) use replay::{replay_to_copy, replay_to_set};
 pub(crate) use ring::{LogLoss, Ring, State};
 pub use units::LogUnits;

@@ -77,11 +77,13 @@ pub(super) fn bytes_expected(head: &[u8], set_id: [u8; 16], sequence: u64) -> Op
     (ours && disk.bytes >= HEAD_BYTES as u64).then_some(disk.bytes)
 }
 
-/// Reads a record; returns none if it is not whole.
+/// Returns true if the checksum of a record is right.
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
+    is_sealed(bytes, CHECKSUM)
+}
+
+/// Reads a record that is whole; returns none if it contradicts itself.
 pub(super) fn decode(bytes: &[u8]) -> Option<Changes> {
-    if !is_sealed(bytes, CHECKSUM) {
-        return None;
-    }
     let head = DiskRecord::decode(bytes, Endian::Little);
     let entries = |from: usize, count: u32| -> Option<Vec<(u64, u64)>> {
         let bytes = bytes.get(from..from.checked_add(count as usize * ENTRY_BYTES)?)?;

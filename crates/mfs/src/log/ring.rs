@@ -6,44 +6,18 @@
 //! The heads of all parts stand where the circle goes on: after each record, each part is prepared
 //! for the next unit that it has (paper, section 4.5).
 
+use super::header::{DiskLogHeader, MAGIC, header_in, slot_bytes};
 use super::record::{self, HEAD_BYTES};
 use super::units::{LogUnits, SLOT_BYTES, circle};
-use crate::format::checksum::{is_sealed, seal};
 use spindle_cache::{Changes, Log};
 use spindle_clock::{Mutex, MutexGuard, Timestamp};
 use spindle_device::{Device, Error, Result};
-use spindle_ondisk::{Endian, structure};
 use std::sync::Arc;
 
 /// Most bytes of a record. Recovery holds one in memory.
 const RECORD_MAX: u64 = 64 << 20;
-const MAGIC: u32 = u32::from_le_bytes(*b"MLog");
-const CHECKSUM: usize = 4;
-
-structure! {
-    /// The header of log storage. The slot with the greater version counts.
-    pub struct DiskLogHeader: 512 {
-        /// `MLog`.
-        0 magic: u32,
-        /// CRC-32C of the header.
-        4 checksum: u32,
-        /// The set.
-        8 set_id: [u8; 16],
-        /// Number of times that the header was written.
-        24 version: u64,
-        /// Byte of the circle at which the oldest record begins.
-        32 tail: u64,
-        /// The number of that record.
-        40 sequence: u64,
-        /// Bit 0: the set is in use. Bit 1: it is damaged.
-        48 state: u32,
-        /// See [`LogUnits`].
-        52 unit_bytes: u32,
-        /// See [`LogUnits`].
-        56 record_bytes: u32,
-    }
-}
-
+/// Most choices of copies of the parts among which a record is looked for.
+const COMBINATIONS_MAX: usize = 256;
 /// What the header says of the set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
@@ -82,6 +56,8 @@ pub(crate) struct Ring {
     /// The first part, which begins with the headers.
     first: Arc<dyn Device>,
     circle: Arc<dyn Device>,
+    /// The circles of single copies, as far as the parts have several.
+    copies: Vec<Arc<dyn Device>>,
     units: LogUnits,
     /// Control and data storage, which must be durable before a record.
     space: Arc<dyn Device>,
@@ -103,8 +79,9 @@ struct Ends {
     head: u64,
     /// The number of the next record.
     sequence: u64,
-    /// Position and bytes of the last record that was found.
-    last: Option<(u64, u64)>,
+    /// Position and number of the last record that was found, and of those that are not whole in
+    /// the copy that is read first.
+    incomplete: Vec<(u64, u64)>,
     /// Position and number of the oldest record that has not been checkpointed.
     tail: (u64, u64),
     /// Position of the oldest record that the header on the device leads to.
@@ -135,9 +112,7 @@ impl Ring {
             unit_bytes: units.unit_bytes,
             record_bytes: units.record_bytes,
         };
-        let mut bytes = vec![0; slot_bytes(first)];
-        header.encode(&mut bytes, Endian::Little);
-        seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
+        let mut bytes = header.slot(first);
         first.write_at(0, &bytes)?;
         bytes.fill(0);
         first.write_at(SLOT_BYTES, &bytes)?;
@@ -154,6 +129,34 @@ impl Ring {
     /// Returns the log with the place where its loss is recorded.
     pub(crate) fn recording_to(self, losses: Arc<dyn LogLoss>) -> Self {
         Self { losses: Some(losses), ..self }
+    }
+
+    /// Returns the log as one whose parts have these copies: a record that is not whole in the one
+    /// that is read first is looked for in the others, and in what can be put together of them.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn with_copies(self, parts: &[Vec<Arc<dyn Device>>]) -> spindle_vfs::Result<Self> {
+        let all = parts.iter().map(Vec::len).try_fold(1_usize, usize::checked_mul);
+        let all = all.unwrap_or(usize::MAX).min(COMBINATIONS_MAX);
+        let mut copies = Vec::new();
+        for n in 0..if all > 1 { all } else { 0 } {
+            let mut rest = n;
+            let mut choose = |part: &Vec<Arc<dyn Device>>| {
+                let device = part[rest % part.len()].clone();
+                rest /= part.len();
+                device
+            };
+            let devices: Vec<_> = parts.iter().map(&mut choose).collect();
+            copies.push(circle(&devices, self.units)?);
+        }
+        Ok(Self { copies, ..self })
+    }
+
+    /// Returns the log when its records have been read: its copies are not used by themselves any
+    /// more.
+    pub(crate) fn recovered(self) -> Self {
+        Self { copies: Vec::new(), ..self }
     }
 
     /// Lets the set go on without log storage from now on, when there is nothing to replay.
@@ -182,14 +185,8 @@ impl Ring {
         for slot in 0..2 {
             let mut bytes = vec![0; slot_bytes(&*first)];
             first.read_at(slot * SLOT_BYTES, &mut bytes)?;
-            let header = DiskLogHeader::decode(&bytes, Endian::Little);
-            let ours = header.magic == MAGIC && header.set_id == set_id;
-            if ours
-                && is_sealed(&bytes[..DiskLogHeader::SIZE], CHECKSUM)
-                && best.is_none_or(|best| best.version < header.version)
-            {
-                best = Some(header);
-            }
+            let found = header_in(&bytes, set_id);
+            best = found.filter(|found| best.is_none_or(|best| best.version < found.version)).or(best);
         }
         let Some(header) = best else { return corrupt("neither of its headers is whole".into()) };
         let units = LogUnits { unit_bytes: header.unit_bytes, record_bytes: header.record_bytes };
@@ -204,14 +201,15 @@ impl Ring {
             version: header.version,
             state,
             head: header.tail,
-            last: None,
+            incomplete: Vec::new(),
             sequence: header.sequence,
             tail: (header.tail, header.sequence),
             header_tail: header.tail,
             is_lost: false,
         };
         let ends = Mutex::new(ends);
-        Ok((Self { first, circle, units, space, set_id, losses: None, len, step, ends }, state))
+        let copies = Vec::new();
+        Ok((Self { first, circle, copies, units, space, set_id, losses: None, len, step, ends }, state))
     }
 
     /// Passes the records to `look`, oldest first, with their numbers. New records will come after
@@ -225,40 +223,63 @@ impl Ring {
     ) -> std::result::Result<(), E> {
         let mut ends = self.ends.lock();
         let (tail, mut sequence) = ends.tail;
-        let mut at = tail;
-        ends.last = None;
-        while let Some((changes, bytes)) = self.read(at, sequence, at - tail)? {
+        let (mut at, mut last) = (tail, None);
+        ends.incomplete.clear();
+        while let Some((record, is_first)) = self.find(at, sequence, at - tail)? {
+            let Some(changes) = record::decode(&record) else { break };
             look(sequence, changes)?;
-            ends.last = Some((at, bytes));
-            (at, sequence) = (at + self.taken(bytes), sequence + 1);
+            last = Some((at, sequence)).filter(|_| is_first);
+            if !is_first {
+                ends.incomplete.push((at, sequence));
+            }
+            (at, sequence) = (at + self.taken(record.len() as u64), sequence + 1);
         }
+        ends.incomplete.extend(last);
         (ends.head, ends.sequence) = (at, sequence);
         Ok(())
     }
 
     /// Writes the last record that [`Self::each_record`] has found again, because not all copies of
-    /// log storage may have it whole. Otherwise the loss of one during the replay could leave a
-    /// part of it.
+    /// log storage may have it whole, and those that the first copy has not. Otherwise the loss of
+    /// one during the replay could leave a part of it.
     ///
     /// # Errors
     /// Device errors.
     pub(crate) fn complete_copies(&self) -> Result<()> {
-        let Some((at, bytes)) = self.ends.lock().last else { return Ok(()) };
-        let mut record = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.transfer(at, bytes, |device, from, range| device.read_at(from, &mut record[range]))?;
-        self.transfer(at, bytes, |device, to, range| device.write_at(to, &record[range]))?;
-        self.circle.flush()
+        let ends = self.ends.lock();
+        for &(at, sequence) in &ends.incomplete {
+            if let Some((record, _)) = self.find(at, sequence, at - ends.tail.0)? {
+                let len = record.len() as u64;
+                self.transfer(at, len, |at, range| self.circle.write_at(at, &record[range]))?;
+            }
+        }
+        if ends.incomplete.is_empty() { Ok(()) } else { self.circle.flush() }
     }
 
-    /// Reads record `sequence` at a position, after `used` bytes of records; none if it is not
-    /// there or not whole.
-    fn read(&self, at: u64, sequence: u64, used: u64) -> Result<Option<(Changes, u64)>> {
+    /// Reads record `sequence` at a position, after `used` bytes of records: none if it is not
+    /// there, or not whole in any copy. Also returns true if it was whole where it is read first.
+    fn find(&self, at: u64, sequence: u64, used: u64) -> Result<Option<(Vec<u8>, bool)>> {
+        if let Some(record) = self.read(&*self.circle, at, sequence, used)? {
+            return Ok(Some((record, true)));
+        }
+        for copy in &self.copies {
+            // A copy that cannot be read has nothing.
+            if let Ok(Some(record)) = self.read(&**copy, at, sequence, used) {
+                log::warn!("record {sequence} of the log is not whole in one copy; another has it");
+                return Ok(Some((record, false)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a record from `circle`.
+    fn read(&self, circle: &dyn Device, at: u64, sequence: u64, used: u64) -> Result<Option<Vec<u8>>> {
         let sector = self.sector() as u64;
         if used + sector > self.len {
             return Ok(None);
         }
         let mut head = vec![0; self.sector()];
-        self.transfer(at, head.len() as u64, |device, from, range| device.read_at(from, &mut head[range]))?;
+        self.transfer(at, head.len() as u64, |from, range| circle.read_at(from, &mut head[range]))?;
         let expected = record::bytes_expected(&head[..HEAD_BYTES], self.set_id, sequence);
         let Some(bytes) = expected.filter(|bytes| {
             bytes.is_multiple_of(sector) && *bytes <= RECORD_MAX && used + self.taken(*bytes) <= self.len
@@ -266,23 +287,23 @@ impl Ring {
             return Ok(None);
         };
         let mut record = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        self.transfer(at, bytes, |device, from, range| device.read_at(from, &mut record[range]))?;
-        Ok(record::decode(&record).map(|changes| (changes, bytes)))
+        self.transfer(at, bytes, |from, range| circle.read_at(from, &mut record[range]))?;
+        Ok(record::is_whole(&record).then_some(record))
     }
 
-    /// Calls `work` for each part of `len` bytes at a position that is contiguous on the device,
+    /// Calls `work` for each part of `len` bytes at a position that is contiguous in the circle,
     /// with its address and its range.
     fn transfer(
         &self,
         at: u64,
         len: u64,
-        mut work: impl FnMut(&dyn Device, u64, std::ops::Range<usize>) -> Result<()>,
+        mut work: impl FnMut(u64, std::ops::Range<usize>) -> Result<()>,
     ) -> Result<()> {
         let place = at % self.len;
         let first = len.min(self.len - place);
         let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        work(&*self.circle, place, 0..size(first))?;
-        if first < len { work(&*self.circle, 0, size(first)..size(len)) } else { Ok(()) }
+        work(place, 0..size(first))?;
+        if first < len { work(0, size(first)..size(len)) } else { Ok(()) }
     }
 
     fn sector(&self) -> usize {
@@ -384,7 +405,7 @@ impl Ring {
         if ends.head - ends.header_tail + self.taken(len) > self.len {
             self.write_header(ends)?;
         }
-        self.transfer(ends.head, len, |device, at, range| device.write_at(at, &bytes[range]))?;
+        self.transfer(ends.head, len, |at, range| self.circle.write_at(at, &bytes[range]))?;
         self.circle.flush()?;
         ends.head += self.taken(len);
         ends.sequence += 1;
@@ -405,20 +426,12 @@ impl Ring {
             unit_bytes: self.units.unit_bytes,
             record_bytes: self.units.record_bytes,
         };
-        let mut bytes = vec![0; slot_bytes(&*self.first)];
-        header.encode(&mut bytes, Endian::Little);
-        seal(&mut bytes[..DiskLogHeader::SIZE], CHECKSUM);
-        self.first.write_at(ends.version % 2 * SLOT_BYTES, &bytes)?;
+        self.first.write_at(ends.version % 2 * SLOT_BYTES, &header.slot(&*self.first))?;
         self.first.flush()?;
         ends.header_tail = ends.tail.0;
         self.prepare(ends);
         Ok(())
     }
-}
-
-/// Returns the bytes that are written of a slot: whole sectors.
-fn slot_bytes(device: &dyn Device) -> usize {
-    (device.info().sector_bytes as usize).max(DiskLogHeader::SIZE)
 }
 
 impl Log for Ring {
@@ -535,17 +548,20 @@ mod tests {
                 let all = found(&again);
                 assert_eq!(all.last(), Some(&sequence));
                 assert!(all[0] <= needed && all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-                let (at, bytes) = again.ends.lock().last.unwrap();
-                let tear = |device: &dyn Device, at, _| device.write_at(at, &[0xee; 512]);
-                again.transfer(at + bytes - 512, 512, tear).unwrap();
+                let (tail, last) = {
+                    let ends = again.ends.lock();
+                    (ends.tail.0, ends.incomplete[0])
+                };
+                let (record, _) = again.find(last.0, last.1, last.0 - tail).unwrap().unwrap();
+                let tear = |at, _| again.circle.write_at(at, &[0xee; 512]);
+                again.transfer(last.0 + record.len() as u64 - 512, 512, tear).unwrap();
                 assert_eq!(found(&open()).len(), all.len() - 1);
             }
         }
     }
 
     /// Promise: after a replay all copies of log storage lead to the same state: a record that only
-    /// the copy that was read has is written to the others before anything else, and one that only
-    /// another copy has is never found again.
+    /// one copy has is found, and written to the others before anything else.
     #[test]
     fn copies_agree_after_a_replay() {
         struct NeverLost;
@@ -582,10 +598,16 @@ mod tests {
             let alone = open(copies[newer].clone());
             count(&alone);
             commit(&alone);
-            let ring = open(mirror.clone());
-            assert_eq!(count(&ring), if newer == 0 { 4 } else { 3 });
+            // A damaged record in the midst of one copy.
+            copies[newer].write_at(2 * SLOT_BYTES + 8192 + 1024, &[0xee; 512]).unwrap();
+            let ring = open(mirror.clone()).with_copies(&[mirror.copies()]).unwrap();
+            assert_eq!(count(&ring), 4);
             ring.complete_copies().unwrap();
-            assert_eq!(count(&open(copies[1].clone())), 4);
+            if newer == 1 {
+                assert_eq!(count(&open(copies[0].clone())), 4);
+            } else {
+                assert_eq!(copies.each_ref().map(|copy| count(&open(copy.clone()))), [4, 4]);
+            }
             ring.restart(State::default()).unwrap();
             for copy in &copies {
                 assert_eq!(count(&open(copy.clone())), 0);

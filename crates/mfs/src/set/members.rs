@@ -9,12 +9,14 @@
 use super::labels::{Labels, PartLoss, read_label};
 use super::shared::Shared;
 use super::space::Space;
-use super::sums::{OfData, OfTable, Still, Verification, Verifier};
+use super::structures::{OfControl, OfLog};
+use super::sums::{OfData, Still, Verification, Verifier};
 use crate::format::class::Class;
 use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
 use crate::format::sums::Source;
 use crate::log::{Ring, State};
+use crate::manage::missing;
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
 use spindle_vfs::{Error, Result};
@@ -38,7 +40,7 @@ pub struct Set {
     pub(crate) parts: Vec<Part>,
     pub(crate) labels: Arc<Labels>,
     /// True from when it is written as a file system.
-    pub(crate) is_mounted: AtomicBool,
+    pub(crate) is_mounted: Arc<AtomicBool>,
     /// Held while the members are changed.
     pub(crate) change: Mutex<()>,
     verifier: Arc<Verifier>,
@@ -248,7 +250,7 @@ impl Set {
         let devices = data.iter().map(|class| class.clone() as Arc<dyn Device>).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
         let space = Arc::new(Space::new(control, devices, name));
-        let (is_mounted, change) = (AtomicBool::new(false), Mutex::new(()));
+        let (is_mounted, change) = (Arc::default(), Mutex::new(()));
         let verifier = Arc::new(Verifier::default());
         let set =
             Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change, verifier };
@@ -259,25 +261,25 @@ impl Set {
         Ok(set)
     }
 
-    /// Has everything judged that is read from control and data storage, if data has checksums.
+    /// Has everything judged that is read from all storage.
     fn set_judges(&self, stripes: &[Arc<Stripe>]) {
-        if !self.layout.parameters.checksums {
-            return;
-        }
         let parts = self.label.parts(Role::Data);
         let class_of = |part: &Vec<&Area>| usize::from(part[0].class);
         for Part { role, index, mirror, .. } in &self.parts {
-            let (verifier, layout) = (self.verifier.clone(), self.layout.clone());
-            match (role, mirror) {
-                (Role::Data, Some(mirror)) => {
+            let Some(mirror) = mirror else { continue };
+            let (layout, is_mounted) = (self.layout.clone(), self.is_mounted.clone());
+            match role {
+                Role::Control => mirror.set_judge(Arc::new(OfControl { layout, is_mounted })),
+                Role::Log if *index == 0 => mirror.set_judge(Arc::new(OfLog { set_id: self.label.set_id })),
+                Role::Log => {}
+                Role::Data => {
                     let (before, rest) = parts.split_at(*index as usize);
                     let class = class_of(&rest[0]);
                     let member = before.iter().filter(|part| class_of(part) == class).count();
-                    let stripe = Arc::downgrade(&stripes[class]);
-                    mirror.set_judge(Arc::new(OfData { verifier, layout, class, stripe, member }));
+                    let (stripe, verifier) = (Arc::downgrade(&stripes[class]), self.verifier.clone());
+                    let judge = OfData { verifier, layout, class, stripe, member, is_mounted };
+                    mirror.set_judge(Arc::new(judge));
                 }
-                (Role::Control, Some(mirror)) => mirror.set_judge(Arc::new(OfTable { verifier, layout })),
-                _ => {}
             }
         }
     }
@@ -313,7 +315,9 @@ impl Set {
             return Ok((None, State { in_use: false, damaged: label.unlogged }));
         }
         let (ring, state) = Ring::open(&self.log, space, label.set_id)?;
-        Ok((Some(ring.recording_to(self.labels.clone())), state))
+        let parts = self.parts.iter().filter(|part| part.role == Role::Log);
+        let copies: Vec<_> = parts.filter_map(|part| Some(part.mirror.as_ref()?.copies())).collect();
+        Ok((Some(ring.with_copies(&copies)?.recording_to(self.labels.clone())), state))
     }
 
     /// Reads data storage from the first copy of each part: after a crash the copies may differ in
@@ -328,7 +332,8 @@ impl Set {
     /// lost. If the set was in use, its mirrored data storage may differ from now on.
     ///
     /// # Errors
-    /// Device errors.
+    /// [`Error::Unsupported`] if no whole copy of a part of data storage is there: one that is away
+    /// would be left out for ever. Device errors.
     pub(crate) fn begin_writing(&self, now: Timestamp, was_in_use: bool) -> Result<()> {
         self.begin(now, was_in_use, true)?;
         self.is_mounted.store(true, Ordering::Release);
@@ -337,6 +342,10 @@ impl Set {
 
     /// Does the same; what copies that are being filled have stays valid unless files are written.
     pub(crate) fn begin(&self, now: Timestamp, was_in_use: bool, writes_files: bool) -> Result<()> {
+        let is_away = |part: &&Part| part.mirror.is_none() && !part.missing.is_empty();
+        if let Some(part) = self.parts.iter().filter(|part| part.role != Role::Log).find(is_away) {
+            return Err(missing(part.role, part.index));
+        }
         let is_unequal = was_in_use && self.parts.iter().any(|p| p.role == Role::Data && p.is_mirrored());
         self.labels.change(|label| {
             label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());

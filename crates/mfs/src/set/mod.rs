@@ -5,4 +5,5 @@ pub mod members;
 pub(crate) mod places;
 mod shared;
 mod space;
+mod structures;
 pub(crate) mod sums;

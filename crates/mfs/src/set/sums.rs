@@ -1,11 +1,11 @@
 //! Verifying data blocks when they are read: each part of data storage asks here what its blocks
-//! should be, and takes another copy if one is wrong.
+//! should be, and takes another copy if one is wrong. What the structures are is in `structures`.
 //!
 //! The checksums are those of the structures as they are now, which only a mount, a check or a
 //! change of the set that is under way knows. While there is none, nothing is verified.
 
 use crate::format::layout::{ClassLayout, DataBlock, Layout, index};
-use crate::format::map_page::MapPage;
+use crate::format::map_page::{MAP_PAGE_BYTES, MapPage};
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES, Source};
 use spindle_clock::RwLock;
 use spindle_device::{Device, Judge, Stripe};
@@ -75,7 +75,8 @@ impl Source for Still {
     }
 }
 
-/// The judge of a part of data storage.
+/// The judge of a part of data storage: pages of the allocation map know themselves if they are
+/// whole, and data blocks have checksums or are not judged.
 pub(super) struct OfData {
     pub(super) verifier: Arc<Verifier>,
     pub(super) layout: Layout,
@@ -85,6 +86,8 @@ pub(super) struct OfData {
     pub(super) stripe: Weak<Stripe>,
     /// The member of the stripe that the part is.
     pub(super) member: usize,
+    /// True while the set is written as a file system.
+    pub(super) is_mounted: Arc<AtomicBool>,
 }
 
 impl OfData {
@@ -96,6 +99,33 @@ impl OfData {
 
     fn class(&self) -> &ClassLayout {
         self.layout.class(self.class)
+    }
+
+    /// Returns the page of the allocation map that begins at byte `offset` of the part or before;
+    /// none if it is not one, or pages may lie on several parts.
+    fn page_at(&self, offset: u64) -> Option<u64> {
+        let class = self.class();
+        let size = MAP_PAGE_BYTES as u64;
+        if !u64::from(class.structure.stripe_bytes).is_multiple_of(size) {
+            return None;
+        }
+        let (at, _) = self.stripe.upgrade()?.address_of(self.member, offset)?;
+        Some(at / size).filter(|&page| page < class.map_pages)
+    }
+
+    /// Returns the pages of the allocation map in `bytes` that are not whole.
+    fn wrong_pages(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
+        let track_blocks = self.class().structure.track_blocks;
+        let first = index(offset.next_multiple_of(MAP_PAGE_BYTES as u64) - offset);
+        let mut wrong = Vec::new();
+        for start in (first..bytes.len()).step_by(MAP_PAGE_BYTES) {
+            let Some(number) = self.page_at(offset + start as u64) else { break };
+            let Some(page) = bytes.get(start..start + MAP_PAGE_BYTES) else { break };
+            if MapPage::new(page, number, track_blocks).is_err() {
+                wrong.push(start..start + MAP_PAGE_BYTES);
+            }
+        }
+        wrong
     }
 
     /// Returns true if a block is written in several pieces, of which some may be on the device
@@ -130,21 +160,24 @@ impl<'a> Page<'a> {
 
 impl Judge for OfData {
     fn whole(&self, bytes: Range<u64>) -> Range<u64> {
-        let size = self.class().block_bytes();
-        if !self.verifier.is_active() || bytes.is_empty() {
+        if bytes.is_empty() {
             return bytes;
         }
-        let is_data = |offset: u64| self.block_at(offset).is_some();
-        let start = if is_data(bytes.start) { bytes.start / size * size } else { bytes.start };
-        let end = if is_data(bytes.end - 1) { bytes.end.next_multiple_of(size) } else { bytes.end };
-        start..end
+        let verifies = self.verifier.is_active();
+        let unit = |offset: u64| match self.page_at(offset) {
+            Some(_) => MAP_PAGE_BYTES as u64,
+            None if verifies && self.block_at(offset).is_some() => self.class().block_bytes(),
+            None => 1,
+        };
+        let (first, last) = (unit(bytes.start), unit(bytes.end - 1));
+        bytes.start / first * first..bytes.end.next_multiple_of(last)
     }
 
     fn wrong(&self, offset: u64, bytes: &[u8], for_copy: bool) -> Vec<Range<usize>> {
-        let Some(source) = self.verifier.source() else { return Vec::new() };
+        let mut wrong = self.wrong_pages(offset, bytes);
+        let Some(source) = self.verifier.source() else { return wrong };
         let size = index(self.class().block_bytes());
         let (mut sums, mut map) = (Page::none(&*source), Page::none(&*source));
-        let mut wrong = Vec::new();
         let first = index(offset.next_multiple_of(size as u64) - offset);
         for start in (first..bytes.len()).step_by(size) {
             let Some(block) = self.block_at(offset + start as u64) else { continue };
@@ -167,12 +200,15 @@ impl Judge for OfData {
         wrong
     }
 
-    fn refuses(&self) -> bool {
-        true
+    fn refuses(&self, offset: u64) -> bool {
+        self.page_at(offset).is_none()
     }
 
-    fn mends(&self) -> bool {
-        self.verifier.mends()
+    fn mends(&self, offset: u64) -> bool {
+        match self.page_at(offset) {
+            Some(_) => self.is_mounted.load(Ordering::Acquire),
+            None => self.verifier.mends(),
+        }
     }
 }
 
@@ -184,44 +220,6 @@ impl OfData {
         let page = map.get(class.map_page_at(number));
         let page = page.and_then(|page| MapPage::new(page, number, class.structure.track_blocks).ok());
         page.is_none_or(|page| page.is_free(n))
-    }
-}
-
-/// The judge of control storage: sectors of the table of checksums know themselves if they are
-/// whole.
-pub(super) struct OfTable {
-    pub(super) verifier: Arc<Verifier>,
-    pub(super) layout: Layout,
-}
-
-impl Judge for OfTable {
-    fn whole(&self, bytes: Range<u64>) -> Range<u64> {
-        bytes
-    }
-
-    fn wrong(&self, offset: u64, bytes: &[u8], _: bool) -> Vec<Range<usize>> {
-        let table = self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages);
-        let from = index(table.start.saturating_sub(offset));
-        let mut wrong = Vec::new();
-        for start in (from..bytes.len()).step_by(SUM_SECTOR_BYTES) {
-            let at = offset + start as u64;
-            let Some(sector) = bytes.get(start..start + SUM_SECTOR_BYTES).filter(|_| at < table.end) else {
-                break;
-            };
-            if !sums::is_whole(sector, (at - table.start) / SUM_SECTOR_BYTES as u64) {
-                wrong.push(start..start + SUM_SECTOR_BYTES);
-            }
-        }
-        wrong
-    }
-
-    /// Returns false: who reads a sector sees that it is damaged.
-    fn refuses(&self) -> bool {
-        false
-    }
-
-    fn mends(&self) -> bool {
-        self.verifier.mends()
     }
 }
 
@@ -275,6 +273,7 @@ mod tests {
                 class,
                 stripe: Arc::downgrade(&stripe),
                 member: 0,
+                is_mounted: Arc::default(),
             };
             let bytes = vec![7; index(layout.class(class).block_bytes())];
             // A block of the second track: the map is in the first one.

@@ -90,7 +90,7 @@ impl Mfs {
         if !read_only && !state.in_use {
             set.begin_writing(clock.now(), false)?;
         }
-        let ring = ring.filter(|_| !read_only).map(Arc::new);
+        let ring = ring.filter(|_| !read_only).map(|ring| Arc::new(ring.recovered()));
         if let Some(ring) = &ring {
             ring.allow_loss();
         }

@@ -69,12 +69,17 @@ pub struct Outcome {
     pub mounted: bool,
     /// Bytes of copies that a scrub has read.
     pub bytes: u64,
-    /// Megabytes of copies that differed from the first one, and were written.
+    /// Megabytes of copies that differed from what is right, or from the first copy if nothing says
+    /// what is right, and were written.
     pub differed: u64,
     /// Megabytes of copies that could not be read, and were written.
     pub unreadable: u64,
+    /// Bytes that differed and of which nothing says which copy has them right.
+    pub undecided: u64,
     /// Data blocks of which no copy is what its checksum was made of.
     pub wrong: u64,
+    /// Copies that are lost or not complete, after the change.
+    pub lost: u64,
 }
 
 /// Receives the progress; its error ends the work, which can be taken up again.
@@ -181,17 +186,24 @@ impl OpenSet {
             let spec = Spec::parse(&new.path)?;
             self.new_device(&spec, new.size, new.force)
         };
+        let undo = |new: &NewDevice, error: Error| {
+            self.undo(new);
+            error
+        };
         let identity = || rng(None).random();
         let mut scrubbed = Scrubbed::default();
         let result = match change {
             Change::Replace { old, new, .. } => {
                 let old = self.member(old)?;
                 let device = new_device(new)?;
-                self.set.replace(old, &device, identity(), &mut report).context(&new.path)
+                let replaced = self.set.replace(old, &device, identity(), &mut report);
+                replaced.context(&new.path).map_err(|error| undo(new, error))
             }
             Change::Add { role, index, new } => {
+                self.set.check_part(*role, *index)?;
                 let device = new_device(new)?;
-                self.set.add(*role, *index, &device, identity(), &mut report).context(&new.path)
+                let added = self.set.add(*role, *index, &device, identity(), &mut report);
+                added.context(&new.path).map_err(|error| undo(new, error))
             }
             // The set must be found through another member afterwards.
             Change::Remove { old } if self.count() < 2 => {
@@ -205,7 +217,9 @@ impl OpenSet {
         };
         self.close_others();
         result?;
-        let Scrubbed { bytes, differed, unreadable, wrong } = scrubbed;
-        Ok(Outcome { mounted: false, bytes, differed, unreadable, wrong: wrong.len() as u64 })
+        let Scrubbed { bytes, differed, unreadable, undecided, wrong } = scrubbed;
+        let wrong = wrong.len() as u64;
+        let lost = self.set.label_now().areas.iter().filter(|area| area.lost).count() as u64;
+        Ok(Outcome { mounted: false, bytes, differed, unreadable, undecided, wrong, lost })
     }
 }

@@ -6,9 +6,10 @@
 //! directory as a whole is not mixed with the original.
 
 use crate::error::{Error, Result};
-use crate::image::open_device_unlocked;
+use crate::image::{open_device_unlocked, open_unlocked};
 use spindle_device::{Device, Part, Spec, partitions};
-use spindle_mfs::{Label, read_label, read_places};
+use spindle_mfs::{Label, Place, read_label, read_places};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// A member that was found.
@@ -27,28 +28,43 @@ pub struct FoundMember {
 /// # Errors
 /// If `spec` is not a member, its device cannot be read, or two files claim to be the same member.
 pub fn find(spec: &Spec) -> Result<Vec<FoundMember>> {
+    Ok(search(spec)?.0)
+}
+
+/// Does the same. Also returns why a member that is not found cannot be opened where it was when
+/// the set was last opened to write, if it is there: it is not permitted, or it is in use.
+pub(super) fn search(spec: &Spec) -> Result<(Vec<FoundMember>, Option<spindle_device::Error>)> {
     let spec = &absolute(spec);
     let device = open_device_unlocked(spec)?;
     let label = own_label(spec, &*device)?;
     let mut search = Search { found: vec![FoundMember { spec: spec.clone(), label }] };
     if search.is_complete() {
-        return Ok(search.found);
+        return Ok((search.found, None));
     }
     for candidate in neighbours(spec, &*device) {
         search.look_at(&candidate)?;
     }
     let places: Vec<_> = search.found.iter().filter_map(|member| places(&member.spec)).flatten().collect();
-    let others = places.iter().filter_map(|path| Spec::parse(path).ok());
+    let others = places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
     for candidate in others.chain(block_devices()) {
         if search.is_complete() {
             break;
         }
         search.look_at(&absolute(&candidate))?;
     }
+    let away = |(id, _): &&Place| search.found.iter().all(|member| member.label.member_id != *id);
+    let needed = |(id, _): &&Place| {
+        let newest = search.newest();
+        newest.members().contains(id) && !newest.is_useless(*id)
+    };
+    let refused = places.iter().filter(away).filter(needed).find_map(|(_, path)| refusal(path));
+    if let Some(error) = &refused {
+        log::warn!("{error}: this member of the set is left out");
+    }
     let order = search.newest().members();
     let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
     search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
-    Ok(search.found)
+    Ok((search.found, refused))
 }
 
 /// Returns the label of a member.
@@ -115,10 +131,21 @@ fn label_of(spec: &Spec) -> Option<Label> {
     read_label(&*device).ok().flatten()
 }
 
-fn places(spec: &Spec) -> Option<Vec<String>> {
-    let device = open_device_unlocked(spec).ok()?;
-    let places = read_places(&*device).ok()?;
-    Some(places.into_iter().map(|(_, path)| path).collect())
+fn places(spec: &Spec) -> Option<Vec<Place>> {
+    read_places(&*open_device_unlocked(spec).ok()?).ok()
+}
+
+/// Returns why what is at `path` cannot be opened, unless it is not there or broken.
+fn refusal(path: &str) -> Option<spindle_device::Error> {
+    let error = open_unlocked(&Spec::parse(path).ok()?).err()?;
+    match &error {
+        spindle_device::Error::Busy { .. } => Some(error),
+        spindle_device::Error::Io { source, .. } => {
+            let is_refused = matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ResourceBusy);
+            is_refused.then_some(error)
+        }
+        _ => None,
+    }
 }
 
 /// Returns true if both name the same bytes of the same file or device.

@@ -1,9 +1,10 @@
 //! An open set, with where its members are.
 
-use super::find::{FoundMember, find, is_same};
+use super::change::NewDevice;
+use super::find::{FoundMember, is_same, search};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_with};
-use crate::newfs::open_new;
+use crate::newfs::{Created, open_new};
 use spindle_clock::Mutex;
 use spindle_device::{Claim, Device, Spec};
 use spindle_mfs::{Area, Set, read_label};
@@ -16,6 +17,8 @@ pub(crate) struct OpenSet {
     /// The devices that are open, with where they are: those of the members, and those that became
     /// members since.
     members: Mutex<Vec<(Spec, Arc<dyn Device>)>>,
+    /// Files that were made for new members.
+    created: Mutex<Vec<(Spec, Created)>>,
 }
 
 impl OpenSet {
@@ -27,14 +30,19 @@ impl OpenSet {
 
     /// Does the same; `without_log` gives up log storage that is missing.
     pub(super) fn open_as(spec: &Spec, options: &OpenOptions, without_log: bool) -> Result<Self> {
-        let members = open_members(spec, find(spec)?, options)?;
+        let (found, refused) = search(spec)?;
+        if let Some(error) = refused.filter(|_| !options.read_only) {
+            let remedy = "make it available, or move it away if the set should go on without it";
+            return Err(Error::new(format!("{error}; it is a member of the set: {remedy}")));
+        }
+        let members = open_members(spec, found, options)?;
         let devices: Vec<_> = members.iter().map(|(_, device)| device.clone()).collect();
         let set = if without_log { Set::open_without_log(&devices) } else { Set::open(&devices) }?;
         for area in set.label.areas.iter().filter(|area| area.lost) {
             let Area { role, index, copy, .. } = area;
             log::warn!("{spec}: copy {copy} of {role} storage {index} is lost; see spindle mfs status");
         }
-        Ok(Self { set, members: Mutex::new(members) })
+        Ok(Self { set, members: Mutex::new(members), created: Mutex::default() })
     }
 
     /// Returns the device of a new member: one that was begun before, or a new one.
@@ -43,9 +51,23 @@ impl OpenSet {
         if let Some((_, device)) = members.iter().find(|(spec, _)| spec == new) {
             return Ok(device.clone());
         }
-        let device = open_new(new, size, force)?.0;
+        let (device, created) = open_new(new, size, force)?;
         members.push((new.clone(), device.clone()));
+        self.created.lock().push((new.clone(), created));
         Ok(device)
+    }
+
+    /// Removes the file that was made for a new member, if that has failed before it became one.
+    pub(super) fn undo(&self, new: &NewDevice) {
+        let set_id = self.set.label.set_id;
+        let members = self.members.lock();
+        let is_new = |spec: &Spec| Spec::parse(&new.path).is_ok_and(|new| new == *spec);
+        let is_member = members.iter().any(|(spec, device)| {
+            is_new(spec) && read_label(&**device).is_ok_and(|own| own.is_some_and(|own| own.set_id == set_id))
+        });
+        if !is_member {
+            self.created.lock().iter().filter(|(spec, _)| is_new(spec)).for_each(|(_, file)| file.undo());
+        }
     }
 
     /// Closes the devices that are not members, or not any more.
@@ -54,6 +76,7 @@ impl OpenSet {
         let is_member =
             |device: &dyn Device| matches!(read_label(device), Ok(Some(label)) if label.set_id == set_id);
         self.members.lock().retain(|(_, device)| is_member(&**device));
+        self.created.lock().clear();
     }
 
     /// Returns the number of members that are open.

@@ -102,6 +102,8 @@ pub struct Status {
     pub cylinders: u64,
     /// What of its storage is used, by role; none if that cannot be read.
     pub storage: Option<StorageUse>,
+    /// Why it cannot be read: also if the members do not belong together.
+    pub unreadable: Option<String>,
     /// The members, in the order of the table.
     pub members: Vec<MemberStatus>,
     /// Copies of data storage may differ in what was never flushed, until a scrub.
@@ -127,7 +129,10 @@ impl Status {
         let layout = Layout::of(label)?;
         let members =
             label.members().into_iter().map(|id| member_status((label, &layout), found, id)).collect();
-        let storage = storage_use(found).ok();
+        let (storage, unreadable) = match storage_use(found) {
+            Ok(storage) => (Some(storage), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         let share = |n: usize| storage.as_ref().and_then(|storage| storage.classes.get(n).copied());
         let classes = layout.classes.iter().enumerate().map(|(n, class)| ClassStatus::of(class, share(n)));
         Ok(Self {
@@ -141,6 +146,7 @@ impl Status {
             headers: layout.cylinders * layout.headers_in_cylinder(),
             cylinders: layout.cylinders,
             storage,
+            unreadable,
             members,
             unequal: label.unequal,
         })

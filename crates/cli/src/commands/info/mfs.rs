@@ -130,6 +130,9 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }
     }
+    if let Some(reason) = &status.unreadable {
+        out.line(format!("  cannot be read: {reason}"))?;
+    }
     if status.unequal {
         out.line("  copies of data storage may differ after a crash; spindle mfs scrub makes them equal")?;
     }

@@ -34,8 +34,8 @@
 //! - Descriptions, maps and counts are computed from the rest; a `lost+found` that has no name yet
 //!   is an orphan.
 //!
-//! A copy of control storage that differs from the other is noticed only where it is read and is
-//! damaged; what the repair writes, it writes to both.
+//! Before anything is decided, the copies of control storage are made equal, so that what is
+//! repaired does not depend on which is read.
 //!
 //! What is left in the end, for want of space, stays as damage, and so does the mark.
 
@@ -69,7 +69,7 @@ pub type Repaired = spindle_tree::check::Repaired<Report>;
 /// findings each. Calls `progress` when a phase of a check begins.
 ///
 /// # Errors
-/// Device errors: also of reads, for what cannot be read cannot be repaired.
+/// Device errors: also of reads, for what cannot be read cannot be repaired. As [`super::check`].
 pub fn repair(
     set: &Set,
     clock: &dyn Clock,
@@ -89,13 +89,15 @@ pub fn repair(
     }
     set.begin_writing(clock.now(), !before.marked_clean)?;
     let (ring, replayed) = begin(set, clock)?;
+    let equal = set.equalise_control()?;
     let mut repair = Repair { set, clock, image: Image::new(set.space.clone(), ring.limit_bytes()) };
     let whole = repair.plan()?;
     repair.image.apply(&ring, &*set.space)?;
     ring.empty();
     ring.set_state(State { in_use: false, damaged: !whole })?;
     let after = check_with(set, !harmless_only, limit, progress)?;
-    let changed = replayed || repair.image.is_changed() || before.marked_clean != after.marked_clean;
+    let changed =
+        replayed || !equal || repair.image.is_changed() || before.marked_clean != after.marked_clean;
     Ok(Repaired { before, after, changed })
 }
 
