@@ -85,6 +85,7 @@ mod tests {
             unlogged: false,
             parameters,
             classes: vec![Class { name: "large".parse().unwrap(), structure }],
+            read_only: Vec::new(),
             areas: (1..).zip(areas).map(area).collect(),
         }
     }
@@ -156,6 +157,7 @@ mod tests {
                 unlogged,
                 parameters,
                 classes: Vec::new(),
+                read_only: Vec::new(),
                 areas,
             };
             Label::decode(&label.encode(), "label").map(|found| assert_eq!(found, Some(label)))
