@@ -6,8 +6,9 @@
 //! it is mounted.
 
 use crate::format::class::ClassName;
+use crate::format::extent::Extent;
 use crate::format::label::{AREAS_MAX, Label};
-use crate::format::layout::{DataBlock, Layout};
+use crate::format::layout::{DataBlock, Layout, index};
 use crate::format::read_only::{ReadOnlyClass, enter, leave};
 use crate::manage::{Progress, Report};
 use crate::set::labels::is_member;
@@ -15,9 +16,15 @@ use crate::set::members::Set;
 use crate::tree::mount::{Mfs, OpenOptions};
 use spindle_clock::Clock;
 use spindle_device::Device;
-use spindle_vfs::{Error, FileSystem, Ino, Result};
+use spindle_tree::Operations;
+use spindle_vfs::{Error, FileSystem, Ino, Privilege, Result};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Bytes that are copied at once.
+const PIECE: u64 = 1 << 20;
+const BY: Privilege = Privilege::Root;
 
 impl Set {
     /// Makes a read-only class of a device, whose fingerprint is the area of `class`. If it is one
@@ -161,6 +168,53 @@ fn with(label: &Label, class: &ReadOnlyClass) -> Result<Vec<ReadOnlyClass>> {
 }
 
 impl Mfs {
+    /// Copies what files have of a read-only class to the classes to which goes what is written over
+    /// it. Returns the bytes that were copied. Files that cannot be written stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], device errors, that of `report`; what was copied before stays copied.
+    pub fn copy_from(&self, name: &ClassName, report: &mut Report<'_>) -> Result<u64> {
+        let mut done = 0;
+        for ino in self.users_of(name)? {
+            let (class, extents) = {
+                let inode = self.iget_ino(ino)?;
+                let state = inode.state.read();
+                (usize::from(state.di.class), state.di.extents().to_vec())
+            };
+            let own = |extent: &&Extent| {
+                let of = self.layout().class(DataBlock(extent.start).class());
+                of.read_only && of.name == *name
+            };
+            for extent in extents.iter().filter(own).filter(|_| !self.layout().is_read_only(class)) {
+                let block = self.layout().class(class).block_bytes();
+                done += self.write_again(ino, extent.lbn * block..extent.end() * block)?;
+                report(Progress { done, total: 0 })?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes what a range of a file has over itself: so blocks that are not written in their
+    /// places move. Returns the bytes; the file may end within the range.
+    fn write_again(&self, ino: Ino, range: Range<u64>) -> Result<u64> {
+        let mut at = range.start;
+        let mut bytes = vec![0; index((range.end - at).min(PIECE))];
+        while at < range.end {
+            let part = index((range.end - at).min(PIECE));
+            let read = {
+                let inode = self.iget_ino(ino)?;
+                let state = inode.state.read();
+                self.read_file(&inode.stream, &state.di, at, &mut bytes[..part])?
+            };
+            let written = if read == 0 { 0 } else { self.write_late(ino, at, &bytes[..read], BY)? };
+            if written == 0 {
+                break;
+            }
+            at += written as u64;
+        }
+        Ok(at - range.start)
+    }
+
     /// Returns the files that have something of a class of data.
     fn users_of(&self, name: &ClassName) -> Result<Vec<Ino>> {
         let Some((number, _)) = self.layout().class_named(name.to_string().as_bytes()) else {
