@@ -92,7 +92,9 @@ impl Set {
         if users.is_empty() {
             let mut read_only = label.read_only.clone();
             leave(&mut read_only, name);
-            id.into_iter().for_each(|id| self.labels.forget_read_only(id));
+            if let Some(id) = id {
+                self.labels.forget_read_only(id);
+            }
             self.record(read_only)?;
         }
         Ok(users)
@@ -174,28 +176,29 @@ impl Mfs {
     /// # Errors
     /// [`Error::NoSpace`], device errors, that of `report`; what was copied before stays copied.
     pub fn copy_from(&self, name: &ClassName, report: &mut Report<'_>) -> Result<u64> {
-        let mut done = 0;
+        let mut ranges = Vec::new();
         for ino in self.users_of(name)? {
-            let (class, extents) = {
-                let inode = self.iget_ino(ino)?;
-                let state = inode.state.read();
-                (usize::from(state.di.class), state.di.extents().to_vec())
-            };
+            let inode = self.iget_ino(ino)?;
+            let state = inode.state.read();
+            let block = self.bsize(&state.di);
             let own = |extent: &&Extent| {
                 let of = self.layout().class(DataBlock(extent.start).class());
-                of.read_only && of.name == *name
+                of.read_only && of.name == *name && !self.layout().is_read_only(state.di.class.into())
             };
-            for extent in extents.iter().filter(own).filter(|_| !self.layout().is_read_only(class)) {
-                let block = self.layout().class(class).block_bytes();
-                done += self.write_again(ino, extent.lbn * block..extent.end() * block)?;
-                report(Progress { done, total: 0 })?;
-            }
+            let bytes = |extent: &Extent| extent.lbn * block..(extent.end() * block).min(state.di.size);
+            ranges.extend(state.di.extents().iter().filter(own).map(|extent| (ino, bytes(extent))));
+        }
+        let total = ranges.iter().map(|(_, range)| range.end - range.start).sum();
+        let mut done = 0;
+        for (ino, range) in ranges {
+            done += self.write_again(ino, range)?;
+            report(Progress { done, total })?;
         }
         Ok(done)
     }
 
     /// Writes what a range of a file has over itself: so blocks that are not written in their
-    /// places move. Returns the bytes; the file may end within the range.
+    /// places move. Returns the bytes.
     fn write_again(&self, ino: Ino, range: Range<u64>) -> Result<u64> {
         let mut at = range.start;
         let mut bytes = vec![0; index((range.end - at).min(PIECE))];

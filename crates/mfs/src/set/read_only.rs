@@ -86,7 +86,10 @@ pub(super) fn find(label: &Label, mut devices: Vec<Arc<dyn Device>>) -> Result<V
         let place = class.area.and_then(|print| devices.iter().position(|device| is_it(print, device)));
         let device = place.map(|place| devices.swap_remove(place));
         if class.area.is_some() && device.is_none() {
-            log::warn!("class {} of data is not there: what lies on it cannot be read", class.name);
+            log::warn!(
+                "the device of class {} is not found, or is not what it was: what lies on it cannot be read",
+                class.name
+            );
         }
         let bytes = class.area.map_or(0, |area| area.bytes);
         areas.push(Arc::new(ReadOnlyArea::new(format!("data ({})", class.name), bytes, device)));

@@ -49,7 +49,9 @@ impl Mfs {
             self.volume.transact(OPERATION_BYTES, &mut *state, |tx, state| {
                 let di = &mut state.di;
                 di.class = own;
-                part.iter().for_each(|extent| di.extents_mut().insert(*extent));
+                for &extent in part {
+                    di.extents_mut().insert(extent);
+                }
                 self.volume.store_overflow(tx, inode.ino, di)?;
                 if is_last {
                     di.size = size;
@@ -58,12 +60,6 @@ impl Mfs {
             })?;
         }
         Ok(())
-    }
-
-    /// Returns the first class that can be written and has blocks of this size.
-    #[must_use]
-    pub fn class_of_blocks(&self, block_bytes: u32) -> Option<&ClassLayout> {
-        self.layout().writable().find(|class| class.structure.block_bytes == block_bytes)
     }
 }
 

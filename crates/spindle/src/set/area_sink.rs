@@ -79,23 +79,20 @@ impl Sink for AreaSink<'_> {
         }
         let Body::File { size, .. } = node.body else { return self.sink.put(node) };
         let runs = self.runs(node.path, size, node.meta.flags).named(node.path)?;
-        match runs.filter(|runs| !runs.is_empty()) {
-            Some(runs) => {
-                let Node { path, meta, .. } = node;
-                let body = Body::File { size: 0, content: &mut Nothing };
-                self.sink.put(Node { path, body, meta })?;
-                let made = resolve(self.target, &join(&self.root, path), false)?;
-                self.mfs.place(made.ino(), size, self.classes, &runs).named(path)?;
-                self.placed = (self.placed.0 + 1, self.placed.1 + size);
-                Ok(())
-            }
-            None => {
-                if size > 0 {
-                    self.copied = (self.copied.0 + 1, self.copied.1 + size);
-                }
-                self.sink.put(node)
-            }
+        let is_hole = runs.as_ref().is_some_and(Vec::is_empty);
+        if let Some(runs) = runs.filter(|runs| !runs.is_empty()) {
+            let Node { path, meta, .. } = node;
+            let body = Body::File { size: 0, content: &mut Nothing };
+            self.sink.put(Node { path, body, meta })?;
+            let made = resolve(self.target, &join(&self.root, path), false)?;
+            self.mfs.place(made.ino(), size, self.classes, &runs).named(path)?;
+            self.placed = (self.placed.0 + 1, self.placed.1 + size);
+            return Ok(());
         }
+        if !is_hole {
+            self.copied = (self.copied.0 + 1, self.copied.1 + size);
+        }
+        self.sink.put(node)
     }
 
     fn finish(&mut self) -> Result<()> {

@@ -11,7 +11,7 @@ use super::find::label;
 use super::open::{OpenSet, open_area};
 use crate::control::Name;
 use crate::error::{Context, Error, Result};
-use crate::image::{Image, OpenOptions, reasons};
+use crate::image::{Image, OpenOptions, open_device_unlocked, reasons};
 use crate::path::{child, resolve, resolve_parent};
 use crate::text::quoted;
 use crate::transfer::{CHUNK, ImageSource, Sink, Source, check_name, join, split};
@@ -19,7 +19,7 @@ use crate::walk::{Walk, When};
 use spindle_cache::Settings;
 use spindle_clock::TickClock;
 use spindle_device::{Device, Spec};
-use spindle_mfs::{BytesRead, ClassName, Fingerprint, Layout, Mfs, Progress, ReadOnlyClass};
+use spindle_mfs::{BytesRead, ClassName, Fingerprint, Layout, Mfs, Progress, ReadOnlyClass, is_member};
 use spindle_vfs::{
     Error as FsError, Extent, FileKind, FileSystem, Ino, NewNode, Node, Privilege, RenameMode, Vfs,
 };
@@ -93,9 +93,14 @@ pub struct Detached {
 /// else, or has no file system that can be read; a path or a class is in the way; or there is no
 /// room for the headers of the files.
 pub fn attach(spec: &Spec, attach: &Attach, report: &mut Report<'_>) -> Result<Attached> {
+    let at = attach.at.strip_suffix(b"/").unwrap_or(&attach.at).to_vec();
+    let attach = &Attach { at, ..attach.clone() };
     let (device_spec, class_name) = (&attach.device, &attach.class);
     refuse_mounted(spec)?;
     let set = open(spec, false)?;
+    if is_member(&*open_device_unlocked(device_spec)?)? {
+        return Err(Error::new("a member of a set cannot be attached; copy its files").within(device_spec));
+    }
     let device = open_area(device_spec)?;
     let tree = match &attach.brought {
         Brought::Tree => Some(source(device_spec, &device)?),
@@ -131,7 +136,7 @@ pub fn attach(spec: &Spec, attach: &Attach, report: &mut Report<'_>) -> Result<A
         return Ok(attached);
     }
     let made = with_files(spec, |vfs, mfs| {
-        let maker = Maker { vfs, mfs, attach, device: &*device, tree: tree.as_ref() };
+        let maker = Maker { vfs, mfs, attach, device: &*device, tree: tree.as_ref(), is_new };
         maker.make(&mut attached)
     });
     if made.is_err() && is_new {
@@ -197,13 +202,9 @@ fn reading<'a>(total: u64, report: &'a mut Report<'_>) -> Box<BytesRead<'a>> {
 /// Opens the file system on a device that is attached.
 fn source(spec: &Spec, device: &Arc<dyn Device>) -> Result<Image> {
     let image = Image::open_device(spec, device.clone(), Settings::default(), &OpenOptions::read_only());
-    let image = image.map_err(|error| {
+    image.map_err(|error| {
         Error::new(format!("{error}; --raw NAME makes a file of what is on it")).within(spec)
-    })?;
-    match image.unit() {
-        Some(_) => Ok(image),
-        None => Err(Error::new("a member of a set cannot be attached; copy its files").within(spec)),
-    }
+    })
 }
 
 /// Returns the ranges of files.
@@ -301,7 +302,7 @@ fn names_of(spec: &Spec, users: &[Ino]) -> Result<Vec<String>> {
     for visit in Walk::new(b"/", vfs.root_node()?) {
         let visit = visit?;
         if visit.when != When::After && users.contains(&visit.attr.ino) {
-            names.push(quoted(&visit.path).to_string());
+            names.push(quoted(&visit.path));
         }
         if names.len() == NAMED {
             break;
@@ -318,6 +319,8 @@ struct Maker<'a> {
     device: &'a dyn Device,
     /// The file system on it, if its tree is wanted.
     tree: Option<&'a Image>,
+    /// True if the class was made now, so that no earlier attempt can have left anything.
+    is_new: bool,
 }
 
 impl Maker<'_> {
@@ -325,11 +328,17 @@ impl Maker<'_> {
         let fs = self.vfs.fs();
         let (parent, name) = resolve_parent(self.vfs, &self.attach.at)?;
         let unfinished = format!(".{}.attach", self.attach.class).into_bytes();
-        self.remove(parent.ino(), &unfinished)?;
-        let made = self.fill(&parent, &unfinished, attached).and_then(|()| {
+        if !self.is_new {
+            self.remove(parent.ino(), &unfinished)?;
+        }
+        let dir = NewNode::new(FileKind::Directory, 0o755);
+        let root = fs.create(parent.ino(), &unfinished, &dir, Privilege::Root).named(&unfinished)?;
+        let root = Node::new(self.vfs, root);
+        let made = self.fill(&root, &unfinished, attached).and_then(|()| {
             let (from, to) = ((parent.ino(), &unfinished[..]), (parent.ino(), name));
             Ok(fs.rename(from.0, from.1, to.0, to.1, RenameMode::NoReplace, Privilege::Root)?)
         });
+        drop(root);
         if made.is_err() {
             // The caller reports the first failure.
             let _ = self.remove(parent.ino(), &unfinished);
@@ -337,11 +346,9 @@ impl Maker<'_> {
         made
     }
 
-    /// Makes the directory `name` with all files.
-    fn fill(&self, parent: &Node<'_>, name: &[u8], attached: &mut Attached) -> Result<()> {
+    /// Makes all files in the directory `root`, which is called `name` meanwhile.
+    fn fill(&self, root: &Node<'_>, name: &[u8], attached: &mut Attached) -> Result<()> {
         let fs = self.vfs.fs();
-        let dir = NewNode::new(FileKind::Directory, 0o755);
-        let root = Node::new(self.vfs, fs.create(parent.ino(), name, &dir, Privilege::Root)?);
         match (&self.attach.brought, self.tree) {
             (Brought::Raw(files), _) => {
                 for (file, range) in files.iter().zip(ranges(files, self.device)?) {
@@ -358,7 +365,7 @@ impl Maker<'_> {
                 let classes = (&classes.0[..], classes.1.as_deref());
                 let size = self.device.info().size_bytes;
                 let path = join(split(&self.attach.at).0, name);
-                let mut sink = AreaSink::new((image, &source), (&root, path), (self.mfs, size), classes);
+                let mut sink = AreaSink::new((image, &source), (root, path), (self.mfs, size), classes);
                 ImageSource::new(&source, resolve(&source, b"/", true)?).walk(&mut sink)?;
                 sink.finish()?;
                 (attached.placed, attached.copied) = (sink.placed, sink.copied);

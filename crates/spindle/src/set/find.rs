@@ -4,7 +4,7 @@
 //! the directory of the one that is named, then where they were when the set was last opened to
 //! write, then among the block devices of this machine. So a set that was copied to another
 //! directory as a whole is not mixed with the original. The areas of read-only classes are looked
-//! for in the same places, by what is on them.
+//! for in the same places, by what is on them, first where they were.
 
 use crate::error::{Error, Result};
 use crate::image::open_device_unlocked;
@@ -58,14 +58,15 @@ pub fn find(spec: &Spec) -> Result<FoundSet> {
         }
     }
     let places: Vec<_> = search.found.iter().filter_map(|member| places(&member.spec)).flatten().collect();
-    let others = || places.iter().filter_map(|path| Spec::parse(path).ok()).chain(block_devices());
-    for candidate in others() {
+    let known = || places.iter().filter_map(|path| Spec::parse(path).ok());
+    for candidate in known().chain(block_devices()) {
         if search.is_complete() {
             break;
         }
         search.look_at(&absolute(&candidate))?;
     }
-    let read_only = read_only_areas(search.newest(), &mut near.into_iter().chain(others()));
+    // What is the same is as good; so the place where it was comes first.
+    let read_only = read_only_areas(search.newest(), &mut known().chain(near).chain(block_devices()));
     let order = search.newest().members();
     let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
     search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
