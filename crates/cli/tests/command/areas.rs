@@ -12,7 +12,7 @@ fn set() -> Bench {
          && ln tree/sub/text tree/name && ln -s sub/text tree/link && truncate -s 2m tree/holes \
          && echo end >>tree/holes && touch -d 1991-10-13 tree/holes tree/sub && echo small >tree/small",
     );
-    bench.ok("import -s 16m --label old old.img tree");
+    bench.ok("import -s 16m tree old.img");
     bench.shell("cp old.img before.img");
     bench
 }
@@ -81,8 +81,9 @@ fn bytes_of_a_device_are_attached() {
     let ran = bench.run("cat c:/disc/part");
     assert!(ran.code != 0 && ran.err.contains("class disc is not found"), "{}", ran.err);
     assert_eq!(bench.run("mfs status c").code, 1);
-    bench.ok("cp tree/small c:/");
-    assert!(bench.ok("mfs attach c far/disc.iso --raw all").contains("its place is recorded"));
+    assert_eq!(bench.run("cp tree/small c:/").code, 0);
+    let ran = bench.run("mfs attach c far/disc.iso --raw all");
+    assert!(ran.code == 0 && ran.out.contains("its place is recorded"), "{}", ran.err);
     bench.ok("mfs status c");
     same("/disc/part", "part");
     bench.ok("mfs scrub c");
