@@ -170,8 +170,8 @@ fn with(label: &Label, class: &ReadOnlyClass) -> Result<Vec<ReadOnlyClass>> {
 }
 
 impl Mfs {
-    /// Copies what files have of a read-only class to the classes to which goes what is written over
-    /// it. Returns the bytes that were copied. Files that cannot be written stay as they are.
+    /// Copies what files have of a read-only class to the classes to which goes what is written
+    /// over it. Returns the bytes that were copied. Files that cannot be written stay as they are.
     ///
     /// # Errors
     /// [`Error::NoSpace`], device errors, that of `report`; what was copied before stays copied.

@@ -6,8 +6,8 @@
 //!   may have several classes, each with devices and a structure of its own.
 //! - *Log storage* gets every change of control storage first, in one append.
 //!
-//! A read-only class is a device that is not written: the files on it are in the name space, and what
-//! is written over them goes to another class.
+//! A read-only class is a device that is not written: the files on it are in the name space, and
+//! what is written over them goes to another class.
 //!
 //! If data has checksums, control storage has a table of them, and nothing durable is written over:
 //! so a block and its checksum agree after every crash. The caller must end with `unmount`.

@@ -76,7 +76,7 @@ struct Bench {
 }
 
 impl Drop for Bench {
-    /// Nothing was written to a disc, whatever the test did.
+    /// Fails if the test has written to a disc.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert!(self.discs.iter().all(|disc| !disc.tried.load(Ordering::Relaxed)));

@@ -12,8 +12,8 @@
 //! known exactly. Where data has checksums, nothing is written over, so files are also written over
 //! in any place, and made longer and shorter: a call is done whole or not at all.
 //!
-//! Some files lie on a disc that nobody writes, and are written over once: that goes elsewhere, whole
-//! or not at all.
+//! Some files lie on a disc that nobody writes, and are written over once: that goes elsewhere,
+//! whole or not at all.
 
 mod support;
 

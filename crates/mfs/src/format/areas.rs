@@ -114,8 +114,8 @@ mod tests {
         assert!(refused.to_string().contains("a set of version 1"), "{refused}");
     }
 
-    /// Promise: read-only classes survive the disk, also one that was detached; a label of which
-    /// older versions would not know them is none that they read; what contradicts itself is damage.
+    /// Promise: read-only classes survive the disk, also one that was detached; a label with some
+    /// is none that older versions read; what contradicts itself is damage.
     #[test]
     fn read_only_classes_are_stored() {
         use Role::{Control, Data, Log};

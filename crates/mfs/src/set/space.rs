@@ -17,8 +17,8 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Returns the address space of a set called `name`. Read-only classes do not keep the others from
-    /// being written.
+    /// Returns the address space of a set called `name`. Read-only classes do not keep the others
+    /// from being written.
     pub(super) fn new(
         control: Arc<dyn Device>,
         mut data: Vec<Arc<dyn Device>>,
