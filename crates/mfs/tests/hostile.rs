@@ -67,8 +67,8 @@ fn victim(clean: bool) -> Vec<u8> {
     let mut member = Member::with_all(device.clone());
     member.areas.push(NewArea { class: 1, part: Some(1), share: 4, ..NewArea::of(Role::Data) });
     make(&[member], &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
-    attach(&Set::open(&[device.clone()]).unwrap());
-    let devices = [device.clone(), disc()];
+    let devices = [device.clone() as Arc<dyn Device>, disc()];
+    attach(&Set::open(&devices[..1]).unwrap());
     let fs = Mfs::open(&Set::open(&devices).unwrap(), clock(), &OpenOptions::default()).unwrap();
     let root = fs.root();
     for n in 0..150 {
