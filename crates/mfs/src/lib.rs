@@ -6,6 +6,9 @@
 //!   may have several classes, each with devices and a structure of its own.
 //! - *Log storage* gets every change of control storage first, in one append.
 //!
+//! A read-only class is a device that is not written: the files on it are in the name space, and
+//! what is written over them goes to another class.
+//!
 //! If data has checksums, control storage has a table of them, and nothing durable is written over:
 //! so a block and its checksum agree after every crash. The caller must end with `unmount`.
 //!
@@ -13,6 +16,7 @@
 //! device), `log`, `volume` (space and transactions), `tree` (files and names), and beside them
 //! [`check`] (check and repair of a whole set). `docs/SPEC-mfs.md` draws the structures.
 
+mod attach;
 pub mod check;
 mod format;
 mod log;
@@ -26,6 +30,7 @@ mod volume;
 pub use format::class::{Class, ClassName, Structure};
 pub use format::label::{Area, Label, Parameters, Role};
 pub use format::layout::{ClassLayout, Layout};
+pub use format::read_only::{BytesRead, Fingerprint, ReadOnlyClass};
 pub use log::LogUnits;
 pub use manage::{Progress, Report};
 pub use set::labels::{is_member, read_label};

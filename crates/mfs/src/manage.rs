@@ -65,7 +65,7 @@ impl Set {
     }
 
     /// Returns the lock under which the members are changed.
-    fn only_change(&self) -> Result<MutexGuard<'_, ()>> {
+    pub(crate) fn only_change(&self) -> Result<MutexGuard<'_, ()>> {
         let remedy = "wait until it has ended";
         self.change.try_lock().ok_or_else(|| Error::unsupported("another change at the same time", remedy))
     }
@@ -324,7 +324,7 @@ impl Set {
                 self.labels.change(|label| label.drop_area(other))?;
             }
             let label = self.labels.now();
-            if label.areas.len() >= AREAS_MAX {
+            if label.entries() >= AREAS_MAX {
                 let remedy = format!("a set has at most {AREAS_MAX}");
                 return Err(Error::unsupported("one more area", remedy));
             }

@@ -12,7 +12,7 @@ use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES};
 use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
 use crate::set::labels::write_label;
-use crate::set::members::Set;
+use crate::set::members::{Labelled, Set};
 use rand::Rng;
 use spindle_clock::Clock;
 use spindle_device::Device;
@@ -187,6 +187,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         unlogged: false,
         parameters,
         classes: wishes.classes.clone(),
+        read_only: Vec::new(),
         areas: areas.clone(),
     };
     let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
@@ -198,7 +199,8 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         device.flush()?;
     }
     let labels: Vec<_> = (0..members.len()).map(label).collect();
-    let set = Set::assemble(&devices, &labels, false)?;
+    let found = Labelled { members: devices.clone(), labels: labels.clone(), others: Vec::new() };
+    let set = Set::assemble(found, false)?;
     let log_bytes: u64 = label(0).part_bytes(Role::Log).into_iter().sum();
     if log_bytes < LEAST_BYTES {
         let what = format!("{log_bytes} bytes of log storage");

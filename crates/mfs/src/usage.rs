@@ -31,9 +31,9 @@ pub struct StorageUse {
     pub name_blocks: Share,
     /// Control storage: cylinders that hold nothing, and can hold either.
     pub unused_cylinders: u64,
-    /// Data storage of all classes, in bytes.
+    /// Data storage of all classes that can be written, in bytes.
     pub data_bytes: Share,
-    /// The same of each class; the first one is the default one.
+    /// The same of each class; the first one is the default one. Of a read-only class all is used.
     pub classes: Vec<Share>,
     /// Log storage, in bytes: records that are not in their places yet.
     pub log_bytes: Share,
@@ -86,9 +86,11 @@ impl Set {
             let in_bytes = |blocks: u64| blocks * class.block_bytes();
             let used = in_bytes(class.blocks().saturating_sub(free));
             let share = Share { used, free: in_bytes(free) };
-            found.data_bytes.used += share.used;
-            found.data_bytes.free += share.free;
             found.classes.push(share);
+            if !class.read_only {
+                found.data_bytes.used += share.used;
+                found.data_bytes.free += share.free;
+            }
         }
         if let Some(ring) = ring {
             let (used, all) = ring.used_bytes();

@@ -11,23 +11,28 @@
 //! Files are written once, and shortened only to whole blocks: so their bytes after a crash are
 //! known exactly. Where data has checksums, nothing is written over, so files are also written over
 //! in any place, and made longer and shorter: a call is done whole or not at all.
+//!
+//! Some files lie on a disc that nobody writes, and are written over once: that goes elsewhere,
+//! whole or not at all.
 
 mod support;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
+use spindle_clock::Clock;
 use spindle_conformance::random::seed;
 use spindle_device::{Device, Error, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{
-    Area, Class, Label, LogUnits, Mfs, OpenOptions, Progress, Role, Set, Structure, read_label,
+    Area, Class, Fingerprint, Label, LogUnits, Mfs, OpenOptions, Progress, ReadOnlyClass, Role, Set,
+    Structure, read_label,
 };
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
+use spindle_vfs::{Extent, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use support::{Event, Events, after_cut, cases, clock, recorders};
 
 /// A tree: directories and files by path.
@@ -81,10 +86,34 @@ const MIRRORED: [usize; 8] = [0, 1, 2, 3, 5, 6, 9, 10];
 /// The sizes in KiB of devices that are no members at first.
 const SPARE: [u64; 2] = [3200, 3200];
 
-/// Opens the set of those devices that are members.
+/// Blocks of the disc, of 4 KiB.
+const DISC_BLOCKS: usize = 64;
+
+/// Returns the disc that all sets have: nobody writes it, so no cut touches it.
+fn disc() -> Arc<MemoryDevice> {
+    static DISC: OnceLock<Arc<MemoryDevice>> = OnceLock::new();
+    let new = || {
+        let mut bytes = vec![0; DISC_BLOCKS * 4096];
+        StdRng::seed_from_u64(1).fill(&mut bytes[..]);
+        Arc::new(MemoryDevice::from_bytes(&bytes))
+    };
+    DISC.get_or_init(new).clone()
+}
+
+/// Makes the disc a read-only class of a new set.
+fn attach_disc(members: &[Arc<dyn Device>]) {
+    let set = Set::open(members).unwrap();
+    set.begin_change(clock().now()).unwrap();
+    let area = Some(Fingerprint::read(&*disc(), &mut |_| Ok(())).unwrap());
+    let class = ReadOnlyClass { name: "disc".parse().unwrap(), block_bytes: 4096, area };
+    set.attach(&class, &*disc()).unwrap();
+}
+
+/// Opens the set of those devices that are members, with the disc.
 fn open_set(devices: &[Arc<dyn Device>]) -> Set {
     let is_member = |device: &&Arc<dyn Device>| read_label(&***device).is_ok_and(|label| label.is_some());
-    Set::open(&devices.iter().filter(is_member).cloned().collect::<Vec<_>>()).unwrap()
+    let disc = disc() as Arc<dyn Device>;
+    Set::open(&devices.iter().filter(is_member).cloned().chain([disc]).collect::<Vec<_>>()).unwrap()
 }
 
 fn mount(set: &Set) -> Mfs {
@@ -239,6 +268,34 @@ impl Run {
         self.events.lock().push(Event::Durable(self.versions.len() - 1));
     }
 
+    /// Gives a new file some blocks of the disc, and sometimes writes over a part of it once: that
+    /// goes to other blocks.
+    fn place(&mut self, rng: &mut StdRng, path: &str, ino: Ino) {
+        let from = rng.random_range(0..DISC_BLOCKS - 10) * 4096;
+        let len = rng.random_range(1..10 * 4096);
+        let run = Extent { offset: 0, at: from as u64, len: len as u64 };
+        self.fs.place(ino, len as u64, (b"disc", Some(b"default")), &[run]).unwrap();
+        let mut bytes = vec![0; len];
+        let whole = len.next_multiple_of(512);
+        let mut sectors = vec![0; whole];
+        disc().read_at(from as u64, &mut sectors).unwrap();
+        bytes.copy_from_slice(&sectors[..len]);
+        // Overwritten blocks are those of the class `default`, whatever the directory has.
+        self.tree.insert(path.to_owned(), Node::new(Some(bytes.clone()), false));
+        if rng.random() {
+            self.versions.push(self.tree.clone());
+            self.events.lock().push(Event::Begins(self.versions.len()));
+            let at = rng.random_range(0..=len + 3000);
+            let text = vec![7; rng.random_range(1..9000)];
+            let done = self.fs.write(ino, at as u64, &text, BY).unwrap_or(0);
+            if done > 0 {
+                bytes.resize(bytes.len().max(at + done), 0);
+                bytes[at..at + done].copy_from_slice(&text[..done]);
+            }
+            self.tree.insert(path.to_owned(), Node::new(Some(bytes), false));
+        }
+    }
+
     /// Writes over a part of a file, or behind it, and sometimes gives it to `fsync`.
     fn overwrite(&mut self, rng: &mut StdRng) {
         let Some(path) = self.pick(rng, Node::is_file) else { return };
@@ -294,6 +351,11 @@ impl Run {
                 self.tree.insert(path.clone(), self.node(&path, Some(Vec::new())));
                 self.versions.push(self.tree.clone());
                 self.events.lock().push(Event::Begins(self.versions.len()));
+                if rng.random_range(0..4) == 0 {
+                    self.place(rng, &path, ino);
+                    self.versions.push(self.tree.clone());
+                    return;
+                }
                 let len = [10, 300, 5000, 70_000][rng.random_range(0..4)] + rng.random_range(0..200);
                 self.written += 1;
                 let bytes: Vec<u8> =
@@ -448,6 +510,7 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
     // Parts of most logs take turns as newfs has it, some are striped.
     wishes.log = if rng.random_range(0..4) == 0 { LogUnits::STRIPED } else { LogUnits::default() };
     make(&members, &wishes, &*clock(), &mut rng).unwrap();
+    attach_disc(&members.iter().map(|member| member.device.clone()).collect::<Vec<_>>());
     let events = Events::default();
     let copy = |device: &dyn Device| {
         let mut bytes = vec![0; usize::try_from(device.info().size_bytes).unwrap()];

@@ -12,8 +12,8 @@ use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set, Structure};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr, XattrMode};
+use spindle_mfs::{Class, Fingerprint, Mfs, OpenOptions, ReadOnlyClass, Role, Set, Structure};
+use spindle_vfs::{Extent, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr, XattrMode};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -43,6 +43,18 @@ fn make_file(fs: &Mfs, dir: Ino, name: &str, kind: FileKind) -> Result<Ino> {
     Ok(ino)
 }
 
+/// Returns the device of a read-only class.
+fn disc() -> Arc<dyn Device> {
+    Arc::new(MemoryDevice::new(128 << 10))
+}
+
+/// Makes the disc a read-only class of a set.
+fn attach(set: &Set) {
+    let area = Some(Fingerprint::read(&*disc(), &mut |_| Ok(())).unwrap());
+    let class = ReadOnlyClass { name: "disc".parse().unwrap(), block_bytes: 4096, area };
+    set.attach(&class, &*disc()).unwrap();
+}
+
 /// Returns a set with all structures, which was unmounted or not.
 fn victim(clean: bool) -> Vec<u8> {
     let device = Arc::new(MemoryDevice::new(10 << 20));
@@ -55,7 +67,8 @@ fn victim(clean: bool) -> Vec<u8> {
     let mut member = Member::with_all(device.clone());
     member.areas.push(NewArea { class: 1, part: Some(1), share: 4, ..NewArea::of(Role::Data) });
     make(&[member], &wishes, &*clock(), &mut StdRng::seed_from_u64(5)).unwrap();
-    let devices = [device.clone() as Arc<dyn Device>];
+    let devices = [device.clone() as Arc<dyn Device>, disc()];
+    attach(&Set::open(&devices[..1]).unwrap());
     let fs = Mfs::open(&Set::open(&devices).unwrap(), clock(), &OpenOptions::default()).unwrap();
     let root = fs.root();
     for n in 0..150 {
@@ -72,6 +85,11 @@ fn victim(clean: bool) -> Vec<u8> {
     for (ino, len) in [(root, 100), (dir, 3000), (sparse, 1200)] {
         fs.setxattr(ino, b"user.first", &vec![8; len], XattrMode::Set, BY).unwrap();
         fs.setxattr(ino, b"system.second", b"value", XattrMode::Set, BY).unwrap();
+    }
+    for (name, to) in [("placed", Some(&b"default"[..])), ("rigid", None)] {
+        let placed = make_file(&fs, dir, name, FileKind::Regular).unwrap();
+        let run = Extent { offset: 0, at: 8192, len: 50_000 };
+        fs.place(placed, 50_000, (b"disc", to), &[run]).unwrap();
     }
     fs.write(make_file(&fs, dir, "short", FileKind::Regular).unwrap(), 0, &[1; 200], BY).unwrap();
     fs.sync().unwrap();
@@ -156,7 +174,7 @@ fn torture_damaged_sets() {
         for _ in 0..rng.random_range(1..4) {
             damage(&mut bytes, &mut rng);
         }
-        let devices = [Arc::new(MemoryDevice::from_bytes(&bytes)) as Arc<dyn Device>];
+        let devices = [Arc::new(MemoryDevice::from_bytes(&bytes)) as Arc<dyn Device>, disc()];
         let Ok(set) = Set::open(&devices) else { continue };
         let _ = check(&set, 100, &mut |_| ());
         if let Ok(fs) = Mfs::open(&set, clock(), &OpenOptions::default()) {

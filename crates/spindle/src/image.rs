@@ -12,7 +12,7 @@ use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
-use spindle_vfs::{AtimePolicy, FileSystem, Objection, Vfs};
+use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Vfs};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
@@ -133,7 +133,7 @@ pub struct Image {
 /// An open file system of each family.
 pub(crate) enum Opened {
     Ffs(Arc<Ffs>),
-    Old,
+    Old(Arc<V7>),
     Mfs(Arc<OpenSet>),
 }
 
@@ -179,7 +179,8 @@ impl Image {
                     v7.show_unnamed()?;
                 }
                 let objections = v7.read_only_reasons().to_vec();
-                Ok(Self::of(Arc::new(v7), Opened::Old, objections, Vec::new()))
+                let v7 = Arc::new(v7);
+                Ok(Self::of(v7.clone(), Opened::Old(v7), objections, Vec::new()))
             }
             Found::Ffs(found) => {
                 let ffs_options = spindle_ffs::OpenOptions {
@@ -244,8 +245,31 @@ impl Image {
     pub const fn family(&self) -> Family {
         match self.kind {
             Opened::Ffs(_) => Family::Ffs,
-            Opened::Old => Family::Old,
+            Opened::Old(_) => Family::Old,
             Opened::Mfs(_) => Family::Mfs,
+        }
+    }
+
+    /// Returns where the data of a regular file lies on the device, in the order of the file and
+    /// without its holes; none if it does not lie there as it is.
+    ///
+    /// # Errors
+    /// If it is not a regular file, or cannot be read.
+    pub(crate) fn extents(&self, ino: Ino) -> Result<Option<Vec<Extent>>> {
+        Ok(match &self.kind {
+            Opened::Ffs(ffs) => Some(ffs.extents(ino)?),
+            Opened::Old(v7) => Some(v7.extents(ino)?),
+            Opened::Mfs(_) => None,
+        })
+    }
+
+    /// Returns the least unit in which data of files lies on the device, in bytes: a fragment, or a
+    /// block; none for a set.
+    pub(crate) fn unit(&self) -> Option<u32> {
+        match &self.kind {
+            Opened::Ffs(ffs) => Some(ffs.layout().fs_fsize),
+            Opened::Old(v7) => Some(v7.layout().format.bsize),
+            Opened::Mfs(_) => None,
         }
     }
 

@@ -107,7 +107,9 @@ impl MountedImage {
                 Err(Error::new("it is mounted read-only; unmount it, or remount it with rw"))
             }
             Opened::Ffs(ffs) => Ok(ffs.change_superblock(|superblock| tuning.apply_mounted(superblock))?),
-            Opened::Old | Opened::Mfs(_) => Err(Error::new("a file system of this kind has nothing to tune")),
+            Opened::Old(_) | Opened::Mfs(_) => {
+                Err(Error::new("a file system of this kind has nothing to tune"))
+            }
         })
     }
 
@@ -120,7 +122,7 @@ impl MountedImage {
         let set = self.look(|image| match &image.kind {
             Opened::Mfs(_) if image.fs().read_only() => Err(Error::new("the set is mounted read-only")),
             Opened::Mfs(set) => Ok(set.clone()),
-            Opened::Ffs(_) | Opened::Old => Err(Error::new("it is not a set")),
+            Opened::Ffs(_) | Opened::Old(_) => Err(Error::new("it is not a set")),
         })?;
         Ok(Outcome { mounted: true, ..set.apply(change, report)? })
     }
@@ -132,7 +134,7 @@ impl MountedImage {
     pub fn name(&self) -> Result<Name> {
         self.look(|image| match &image.kind {
             Opened::Mfs(set) => Ok(Name::of_set(set.set.label.set_id)),
-            Opened::Ffs(_) | Opened::Old => Name::of_image(&self.spec),
+            Opened::Ffs(_) | Opened::Old(_) => Name::of_image(&self.spec),
         })
     }
 

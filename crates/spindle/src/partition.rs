@@ -30,13 +30,8 @@ pub fn find(image: &str) -> Result<Spec> {
 /// # Errors
 /// If there are several partitions to choose from, or the device cannot be read.
 pub fn choose(spec: Spec) -> Result<Spec> {
-    match spec.part {
-        Part::Whole => {}
-        Part::Named(_) => return Ok(spec),
-        Part::Offset { at, .. } => {
-            let len = length(&*open_device_unlocked(&spec)?);
-            return Ok(Spec { part: Part::Offset { at, len }, ..spec });
-        }
+    if spec.part != Part::Whole {
+        return choose_length(spec);
     }
     let device = open_device_unlocked(&spec)?;
     let table = partitions(&*device)?;
@@ -79,6 +74,16 @@ pub fn choose(spec: Spec) -> Result<Spec> {
     let what =
         if own.is_some() { "file systems at its start and in partitions" } else { "several partitions" };
     Err(Error::new(format!("has {what}; name one of {}", choices.join(", ")))).context(&spec)
+}
+
+/// Gives a file system that is named by its first byte its length.
+///
+/// # Errors
+/// If the device cannot be read.
+pub(crate) fn choose_length(spec: Spec) -> Result<Spec> {
+    let Part::Offset { at, .. } = spec.part else { return Ok(spec) };
+    let len = length(&*open_device_unlocked(&spec)?);
+    Ok(Spec { part: Part::Offset { at, len }, ..spec })
 }
 
 /// Returns in a few words what a device holds; `kind` is what the table of partitions says.

@@ -1,5 +1,6 @@
 //! `spindle mfs`: the members of a multi-structured file system.
 
+mod attach;
 mod class;
 
 use crate::commands::info::mfs::show;
@@ -30,7 +31,8 @@ use std::process::ExitCode;
        no problem
     1  failed; status: a member is missing, lost or out of date; scrub: it mended something, or a
        copy is missing or lost
-    4  scrub: the check found problems, or data whose checksum is wrong in all copies
+    4  scrub: the check found problems, data whose checksum is wrong in all copies, or a read-only
+       device that is not what it was
 
 EXAMPLES
     spindle mfs status /dev/sdb
@@ -39,7 +41,9 @@ EXAMPLES
     spindle mfs add c0.img control new-copy.img -s 1g
     spindle mfs add c0.img data:1 copy-of-d1.img -s 2g
     spindle mfs scrub c0.img
-    spindle mfs class c0.img:/video archive            where new files of a directory go")]
+    spindle mfs class c0.img:/video archive            where new files of a directory go
+    spindle mfs attach c0.img disc.img --as /old       the files of a disc, without a copy
+    spindle mfs detach c0.img disc --copy")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -111,6 +115,26 @@ enum Command {
         #[arg(value_name = "MEMBER")]
         member: String,
     },
+    /// Bring the files of a device that is not written into the set, without copying them
+    ///
+    /// The device becomes a read-only class of data: an archive disk, the image of a disc, an old
+    /// disk, a device that is write-protected. If it has a file system that Spindle reads, its tree
+    /// becomes a directory of the set, with owners, permissions, times and links; --raw makes files
+    /// of its bytes. Nothing is written to it, then or later. What is written over the files goes
+    /// to another class of data, if one has blocks of the same size; without one they can be
+    /// removed, renamed and shortened, but not written (EROFS).
+    ///
+    /// The device is read as a whole once, for its checksum. It is recognised by its length and a
+    /// checksum of samples of it, and looked for like a member. Without it the rest of the set can
+    /// be used, and its files give EIO. If it was written elsewhere, it may not be recognised any
+    /// more; "spindle mfs scrub" finds any change. The set must not be mounted. An interrupted
+    /// attach leaves no files, and is given again; so is the attach of a device that has moved,
+    /// whose new place is recorded.
+    Attach(attach::AttachArgs),
+    /// Give up a read-only class, if no file has data of it
+    ///
+    /// The set must not be mounted. The device stays as it is.
+    Detach(attach::DetachArgs),
     /// Show or set the class of data of a file or directory
     ///
     /// New files and directories get the class of their directory; a file keeps its class when it
@@ -175,7 +199,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !matches!(args.command, Command::Status { .. } | Command::Class { .. }) {
         interrupt::watch()?;
     }
-    let bar = Progress::of_fraction("copying");
+    let bar = Progress::of_fraction(match args.command {
+        Command::Attach(_) | Command::Scrub { .. } => "reading",
+        _ => "copying",
+    });
     let mut report = |progress: set::Progress| {
         let part = u128::from(progress.done) * 1000 / u128::from(progress.total.max(1));
         bar.set(u64::try_from(part).unwrap_or(1000), &number::bytes(progress.done));
@@ -183,6 +210,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let (member, change) = match &args.command {
         Command::Class { target, name } => return class::run(target, name.as_deref()),
+        Command::Attach(args) => return attach::attach(args, &mut report),
+        Command::Detach(args) => return attach::detach(args, &mut report),
         Command::Status { json, member } => return status(member, *json),
         Command::Scrub { json, member } => {
             let found = set::scrub(&named(member)?, &mut report, &mut |_| ())?;
@@ -221,7 +250,7 @@ fn status(member: &str, json: bool) -> Result<ExitCode> {
 #[derive(Serialize)]
 struct Scrubbed<'a> {
     #[serde(flatten)]
-    copies: set::Outcome,
+    copies: &'a set::Outcome,
     /// The check of the structures; none of a set that is mounted.
     check: Option<&'a spindle::check::MfsReport>,
 }
@@ -230,7 +259,7 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
     let set::ScrubReport { copies, check } = found;
     let mut out = Output::stdout();
     if json {
-        out.json(&Scrubbed { copies: *copies, check: check.as_ref() })?;
+        out.json(&Scrubbed { copies, check: check.as_ref() })?;
     } else {
         out.line(format!("{member}: read {}", number::bytes(copies.bytes)))?;
         if copies.differed + copies.unreadable > 0 {
@@ -257,6 +286,11 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
                 copies.wrong
             ))?;
         }
+        for class in &copies.changed_areas {
+            out.line(format!(
+                "{member}: the device of class {class} is not what it was when it was attached, or cannot be read"
+            ))?;
+        }
         out.line(match check.as_ref().map(|check| check.damages) {
             None => format!("{member}: the set is mounted, so its structures were not checked"),
             Some(0) => format!("{member}: no problems found"),
@@ -264,7 +298,10 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
         })?;
     }
     out.finish()?;
-    if copies.wrong > 0 || check.as_ref().is_some_and(|check| !check.is_clean()) {
+    if copies.wrong > 0
+        || !copies.changed_areas.is_empty()
+        || check.as_ref().is_some_and(|check| !check.is_clean())
+    {
         return Ok(ExitCode::from(PROBLEMS));
     }
     let as_it_should = copies.differed + copies.unreadable + copies.lost == 0;

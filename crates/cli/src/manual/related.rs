@@ -28,6 +28,8 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("mfs-remove", &["mfs", "mfs-add", "mfs-replace", "mfs-status"]),
     ("mfs-scrub", &["fsck", "mfs", "mfs-replace", "mfs-status"]),
     ("mfs-class", &["mfs", "mfs-status", "newfs", "stat"]),
+    ("mfs-attach", &["cp", "import", "mfs", "mfs-class", "mfs-detach", "mfs-scrub", "mfs-status"]),
+    ("mfs-detach", &["mfs", "mfs-attach", "mfs-status"]),
     ("df", &["du", "info", "mfs-status", "df(1)"]),
     ("du", &["df", "find", "ls", "du(1)"]),
     ("find", &["du", "ls", "find(1)"]),

@@ -1,6 +1,7 @@
 //! Tests of the program as users run it: they compare output, exit codes and images.
 
 mod analyze;
+mod areas;
 mod attributes;
 mod block_devices;
 mod damage;

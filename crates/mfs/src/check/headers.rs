@@ -8,6 +8,7 @@ use super::finding::Finding;
 use super::{Checker, File};
 use crate::format::attributes::{Chain, Piece, is_attributes};
 use crate::format::cylinder::Kind;
+use crate::format::extent::Extent;
 use crate::format::header::{Contents, Header, NameMap, is_used};
 use crate::format::layout::{DataBlock, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::overflow::{Overflow, is_overflow};
@@ -211,10 +212,13 @@ impl Checker {
         self.parts.extend(header.overflow.iter().map(|part| part.at));
         self.usage.overflow_headers += header.overflow.len() as u64;
         self.attributes(ino, &header)?;
+        // Files may share blocks of a read-only class, which have neither a map nor checksums.
+        let is_counted = |extent: &&Extent| !self.layout.is_read_only(DataBlock(extent.start).class());
+        let counted: Vec<Extent> = header.extents().iter().filter(is_counted).copied().collect();
         if self.layout.parameters.checksums {
-            self.extents.extend(header.extents().iter().map(|&extent| (ino, extent)));
+            self.extents.extend(counted.iter().map(|&extent| (ino, extent)));
         }
-        for extent in header.extents() {
+        for extent in &counted {
             let first = DataBlock(extent.start);
             let number = first.class();
             let held = self.claims[number].enter(first.within()..first.within() + extent.len);

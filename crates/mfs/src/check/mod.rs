@@ -55,7 +55,7 @@ pub struct Usage {
     pub attribute_headers: u64,
     /// Overflow headers of all files.
     pub overflow_headers: u64,
-    /// Data blocks that files hold, of all classes.
+    /// Data blocks that files hold, of all classes that can be written.
     pub used_blocks: u64,
     /// Data blocks that are free, of all classes.
     pub free_blocks: u64,
@@ -238,7 +238,7 @@ struct Checker {
     strays: BTreeMap<u64, bool>,
     /// Files whose attributes are damaged.
     bad_attributes: BTreeSet<u64>,
-    /// The data blocks that files hold, by classes.
+    /// The data blocks that files hold, by classes; those of read-only classes are not counted.
     claims: Vec<Runs>,
     /// The extents of all files, if data has checksums.
     extents: Vec<(u64, Extent)>,
@@ -299,7 +299,7 @@ impl Checker {
             checker.compare_pages()?;
             checker.compare_sums()?;
             checker.usage.used_blocks = checker.claims.iter().map(Runs::held).sum();
-            checker.usage.free_blocks = checker.layout.data_blocks() - checker.usage.used_blocks;
+            checker.usage.free_blocks = checker.layout.writable_blocks() - checker.usage.used_blocks;
             return Ok(checker);
         }
         unreachable!("the last walk returns")

@@ -48,6 +48,7 @@ mod tests {
     use super::super::checksum::seal;
     use super::super::class::{Class, Structure};
     use super::super::label::{CHECKSUM, LABEL_BYTES, Label, Parameters};
+    use super::super::read_only::{Fingerprint, ReadOnlyClass};
     use super::*;
     use spindle_vfs::Error;
 
@@ -85,6 +86,7 @@ mod tests {
             unlogged: false,
             parameters,
             classes: vec![Class { name: "large".parse().unwrap(), structure }],
+            read_only: Vec::new(),
             areas: (1..).zip(areas).map(area).collect(),
         }
     }
@@ -110,6 +112,42 @@ mod tests {
         seal(&mut old, CHECKSUM);
         let refused = Label::decode(&old, "label").unwrap_err();
         assert!(refused.to_string().contains("a set of version 1"), "{refused}");
+    }
+
+    /// Promise: read-only classes survive the disk, also one that was detached; a label with some
+    /// is none that older versions read; what contradicts itself is damage.
+    #[test]
+    fn read_only_classes_are_stored() {
+        use Role::{Control, Data, Log};
+        let mut whole = label(&[(Control, 0, 0), (Data, 0, 0), (Data, 1, 1), (Log, 0, 0)]);
+        let area = Fingerprint { samples: 0x1234_5678, whole: 0x9abc_def0, bytes: 1 << 20 };
+        let class = |name: &str, area| ReadOnlyClass { name: name.parse().unwrap(), block_bytes: 2048, area };
+        let last = Fingerprint { samples: 9, ..area };
+        whole.read_only = vec![class("video", Some(area)), class("gone", None), class("old", Some(last))];
+        let bytes = whole.encode();
+        assert_eq!(bytes[8], 3);
+        assert_eq!(Label::decode(&bytes, "label").unwrap(), Some(whole.clone()));
+        // Area 4 is that of the class `video`, whose entry is the second one.
+        let (area, entry) = (128 + 4 * 44, 3648 + 48);
+        for (at, byte) in
+            [(8, 2), (area + 1, 4), (area + 1, 9), (area + 2, 1), (area + 24, 1), (area + 33, 9)]
+        {
+            let mut damaged = bytes.clone();
+            damaged[at] = byte;
+            seal(&mut damaged, CHECKSUM);
+            let decoded = Label::decode(&damaged, "label");
+            assert!(matches!(decoded, Err(Error::Corrupt { .. })), "{at}: {decoded:?}");
+        }
+        for (at, byte) in [(entry, b'o'), (entry + 32, 1), (entry + 44, 0), (entry + 48 + 44, 0)] {
+            let mut damaged = bytes.clone();
+            let bytes = if at == entry { *b"large" } else { [byte, 0, 0, 0, 0] };
+            damaged[at..at + 5].copy_from_slice(&bytes);
+            seal(&mut damaged, CHECKSUM);
+            let decoded = Label::decode(&damaged, "label");
+            assert!(matches!(decoded, Err(Error::Corrupt { .. })), "{at}: {decoded:?}");
+        }
+        whole.read_only.clear();
+        assert_eq!(whole.encode()[8], 2);
     }
 
     /// Promise: a label whose areas lie on each other, on a label or outside its member is refused.
@@ -156,6 +194,7 @@ mod tests {
                 unlogged,
                 parameters,
                 classes: Vec::new(),
+                read_only: Vec::new(),
                 areas,
             };
             Label::decode(&label.encode(), "label").map(|found| assert_eq!(found, Some(label)))

@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// Most classes of a set, with the default one.
 pub const CLASSES_MAX: usize = 8;
 /// Longest name of a class in bytes.
-const NAME_MAX: usize = 32;
+pub(super) const NAME_MAX: usize = 32;
 
 structure! {
     /// A class in the table of a label.
@@ -25,6 +25,19 @@ structure! {
         36 track_blocks: u32,
         /// Bytes of a stripe unit.
         40 stripe_bytes: u32,
+        /// Bit 0: it is read-only.
+        44 flags: u32,
+    }
+}
+
+impl DiskClass {
+    /// Returns the name.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it is none.
+    pub(super) fn name(&self) -> Result<ClassName> {
+        let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(NAME_MAX);
+        String::from_utf8_lossy(&self.name[..end]).parse()
     }
 }
 
@@ -88,6 +101,13 @@ impl ClassName {
     pub fn default_class() -> Self {
         Self("default".into())
     }
+
+    /// Returns the name with zeros behind it.
+    pub(super) fn padded(&self) -> [u8; NAME_MAX] {
+        let mut name = [0; NAME_MAX];
+        name[..self.0.len()].copy_from_slice(self.0.as_bytes());
+        name
+    }
 }
 
 impl FromStr for ClassName {
@@ -123,22 +143,18 @@ impl Class {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if its name or structure is none.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        let DiskClass { name, block_bytes, track_blocks, stripe_bytes } =
-            DiskClass::decode(bytes, Endian::Little);
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        let name = String::from_utf8_lossy(&name[..end]).parse()?;
+    pub(super) fn decode(disk: &DiskClass) -> Result<Self> {
+        let DiskClass { block_bytes, track_blocks, stripe_bytes, .. } = *disk;
         let structure = Structure { block_bytes, track_blocks, stripe_bytes };
         structure.check()?;
-        Ok(Self { name, structure })
+        Ok(Self { name: disk.name()?, structure })
     }
 
     /// Writes the class.
     pub(super) fn encode(&self, bytes: &mut [u8]) {
-        let mut name = [0; NAME_MAX];
-        name[..self.name.0.len()].copy_from_slice(self.name.0.as_bytes());
         let Structure { block_bytes, track_blocks, stripe_bytes } = self.structure;
-        DiskClass { name, block_bytes, track_blocks, stripe_bytes }.encode(bytes, Endian::Little);
+        let (name, flags) = (self.name.padded(), 0);
+        DiskClass { name, block_bytes, track_blocks, stripe_bytes, flags }.encode(bytes, Endian::Little);
     }
 }
 
@@ -148,16 +164,27 @@ impl Class {
 /// # Errors
 /// [`Error::Unsupported`], with the reason.
 pub fn check_classes(others: &[Class]) -> Result<()> {
-    if others.len() >= CLASSES_MAX {
-        let what = format!("{} classes of data", others.len() + 1);
-        return Err(Error::unsupported(what, format!("a set has at most {CLASSES_MAX}")));
-    }
-    for (n, class) in others.iter().enumerate() {
-        class.structure.check()?;
-        if class.name == ClassName::default_class() || others[..n].iter().any(|o| o.name == class.name) {
-            let what = format!("two classes of data called {}", class.name);
+    others.iter().try_for_each(|class| class.structure.check())?;
+    check_names(others.iter().map(|class| &class.name))
+}
+
+/// Checks that there are not too many classes besides the default one, and that each has a name of
+/// its own.
+///
+/// # Errors
+/// [`Error::Unsupported`], with the reason.
+pub(super) fn check_names<'a>(others: impl Iterator<Item = &'a ClassName>) -> Result<()> {
+    let mut names = vec![ClassName::default_class()];
+    for name in others {
+        if names.contains(name) {
+            let what = format!("two classes of data called {name}");
             return Err(Error::unsupported(what, "choose another name"));
         }
+        names.push(name.clone());
+    }
+    if names.len() > CLASSES_MAX {
+        let what = format!("{} classes of data", names.len());
+        return Err(Error::unsupported(what, format!("a set has at most {CLASSES_MAX}")));
     }
     Ok(())
 }
@@ -175,7 +202,7 @@ mod tests {
             let class = Class { name: name.parse().unwrap(), structure };
             let mut bytes = [0xff; DiskClass::SIZE];
             class.encode(&mut bytes);
-            assert_eq!(Class::decode(&bytes).unwrap(), class);
+            assert_eq!(Class::decode(&DiskClass::decode(&bytes, Endian::Little)).unwrap(), class);
         }
         for name in ["", "a b", "ä", "a/b", "a=b", &"x".repeat(33)] {
             assert!(name.parse::<ClassName>().is_err(), "{name}");

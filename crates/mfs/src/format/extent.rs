@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// Bytes of an extent on disk.
 pub const EXTENT_BYTES: usize = 16;
 const BITS_48: u64 = (1 << 48) - 1;
+/// Most blocks of an extent.
+pub const EXTENT_BLOCKS_MAX: u64 = u32::MAX as u64;
 
 /// Contiguous blocks of a file that are contiguous in data storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +140,10 @@ impl Extents {
     /// Enters blocks where there was a hole.
     pub fn insert(&mut self, new: Extent) {
         let n = self.first_after(new.lbn);
-        let joins = |a: &Extent, b: &Extent| a.end() == b.lbn && a.start + a.len == b.start;
+        let joins = |a: &Extent, b: &Extent| {
+            let is_one = a.end() == b.lbn && a.start + a.len == b.start;
+            is_one && a.len + b.len <= EXTENT_BLOCKS_MAX
+        };
         let (mut whole, mut range) = (new, n..n);
         if let Some(next) = self.all.get(n).filter(|next| joins(&new, next)) {
             whole.len += next.len;

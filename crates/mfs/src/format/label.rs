@@ -9,7 +9,8 @@
 
 use super::areas::{has_classes, is_apart, is_complete};
 use super::checksum::{is_sealed, seal};
-use super::class::{CLASSES_MAX, Class, ClassName, DiskClass, Structure, check_classes, within};
+use super::class::{CLASSES_MAX, Class, ClassName, DiskClass, Structure, check_classes, check_names, within};
+use super::read_only::{READ_ONLY, ReadOnlyClass};
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, Result};
 
@@ -28,8 +29,10 @@ pub const AREAS_FROM: u64 = 20 << 10;
 
 /// `magic` of a label.
 pub const MAGIC: [u8; 8] = *b"SpindMFS";
-/// `version` that this code writes and reads.
+/// `version` of a set without read-only classes.
 pub const VERSION: u32 = 2;
+/// `version` of a set with read-only classes.
+pub const VERSION_READ_ONLY: u32 = 3;
 /// Most blocks of a cylinder.
 pub const CYLINDER_BLOCKS_MAX: u32 = 3000;
 /// Most areas of a set.
@@ -49,7 +52,7 @@ structure! {
     pub struct DiskLabel: 128 {
         /// [`MAGIC`].
         0 magic: [u8; 8],
-        /// [`VERSION`].
+        /// [`VERSION`] or [`VERSION_READ_ONLY`].
         8 version: u32,
         /// Number of entries in the table.
         12 areas: u32,
@@ -89,15 +92,15 @@ structure! {
 structure! {
     /// An area in the table of a label.
     pub struct DiskArea: 44 {
-        /// 1 control, 2 data, 3 log.
+        /// 1 control, 2 data, 3 log, 4 a read-only area.
         0 role: u8,
-        /// Of data storage: the class, 0 for the default one.
+        /// Of data storage, and of a read-only area: the class, 0 for the default one.
         1 class: u8,
         /// Position among the copies of the same part.
         2 copy: u16,
         /// The part of its role's storage.
         4 index: u32,
-        /// The member that has it.
+        /// The member that has it; of a read-only area, its fingerprint.
         8 member_id: [u8; 16],
         /// Byte of the member at which it begins.
         24 offset: u64,
@@ -108,6 +111,9 @@ structure! {
         40 state: u32,
     }
 }
+
+/// `role` of a read-only area, which no member has.
+pub(super) const READ_ONLY_ROLE: u8 = 4;
 
 /// The role of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -240,7 +246,9 @@ pub struct Label {
     pub parameters: Parameters,
     /// The classes of data besides the default one.
     pub classes: Vec<Class>,
-    /// All areas of the set.
+    /// The read-only classes of data, whose numbers follow those of the others.
+    pub read_only: Vec<ReadOnlyClass>,
+    /// All areas of the members.
     pub areas: Vec<Area>,
 }
 
@@ -258,7 +266,7 @@ impl Label {
         if !is_sealed(&bytes[..LABEL_BYTES], CHECKSUM) {
             return damaged("the label's checksum is wrong".into());
         }
-        if disk.version != VERSION {
+        if !(VERSION..=VERSION_READ_ONLY).contains(&disk.version) {
             let what = format!("a set of version {}", disk.version);
             let remedy = match disk.version {
                 1 => "copy it with the version of Spindle that made it, and make it again",
@@ -275,8 +283,13 @@ impl Label {
             return damaged(format!("a set of {count} areas"));
         }
         let mut areas = Vec::with_capacity(count);
+        let mut read_only_areas: Vec<DiskArea> = Vec::new();
         for n in 0..count {
             let area = DiskArea::decode(&bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
+            if area.role == READ_ONLY_ROLE && disk.version == VERSION_READ_ONLY {
+                read_only_areas.push(area);
+                continue;
+            }
             let Some(&role) = Role::ALL.iter().find(|role| role.number() == area.role) else {
                 return damaged(format!("area {n} has role {}", area.role));
             };
@@ -298,12 +311,31 @@ impl Label {
         }
         let impossible = |error: Error| Error::corrupt(error.to_string(), place);
         let table = bytes[CLASSES..].chunks_exact(DiskClass::SIZE).take(count - 1);
-        let classes = table.map(Class::decode).collect::<Result<Vec<_>>>().map_err(impossible)?;
+        let table: Vec<_> = table.map(|entry| DiskClass::decode(entry, Endian::Little)).collect();
+        let is_read_only =
+            |class: &DiskClass| disk.version == VERSION_READ_ONLY && class.flags & READ_ONLY != 0;
+        let first = table.iter().position(is_read_only).unwrap_or(table.len());
+        let (others, entries) = table.split_at(first);
+        let classes = others.iter().map(Class::decode).collect::<Result<Vec<_>>>().map_err(impossible)?;
         check_classes(&classes).map_err(impossible)?;
+        let mut read_only = Vec::new();
+        for (number, entry) in (first + 1..).zip(entries) {
+            let own = |area: &DiskArea| usize::from(area.class) == number;
+            let area = read_only_areas.iter().position(own).map(|n| read_only_areas.swap_remove(n));
+            if !is_read_only(entry) {
+                return damaged(format!("class {number} of data follows a read-only one"));
+            }
+            read_only.push(ReadOnlyClass::decode(entry, area.as_ref()).map_err(impossible)?);
+        }
+        if let Some(area) = read_only_areas.first() {
+            return damaged(format!("a read-only area of class {}, which is none or has one", area.class));
+        }
+        let names = classes.iter().map(|class| &class.name);
+        check_names(names.chain(read_only.iter().map(|class| &class.name))).map_err(impossible)?;
         if !is_complete(&areas) {
             return damaged("its table has gaps, or copies of different lengths".into());
         }
-        if !has_classes(&areas, count) {
+        if !has_classes(&areas, classes.len() + 1) {
             return damaged("areas in its table do not agree with the classes of data".into());
         }
         if !is_apart(&areas, disk.member_id, disk.member_bytes) {
@@ -330,6 +362,7 @@ impl Label {
             unlogged: disk.flags & UNLOGGED != 0,
             parameters,
             classes,
+            read_only,
             areas,
         }))
     }
@@ -349,8 +382,8 @@ impl Label {
         } = self.parameters;
         let disk = DiskLabel {
             magic: MAGIC,
-            version: VERSION,
-            areas: u32::try_from(self.areas.len()).unwrap_or(0),
+            version: if self.read_only.is_empty() { VERSION } else { VERSION_READ_ONLY },
+            areas: u32::try_from(self.entries()).unwrap_or(0),
             set_id: self.set_id,
             member_id: self.member_id,
             epoch: self.epoch,
@@ -368,7 +401,7 @@ impl Label {
                 .map(|(is_set, bit)| if is_set { bit } else { 0 })
                 .into_iter()
                 .sum(),
-            classes: u32::try_from(self.classes.len() + 1).unwrap_or(0),
+            classes: u32::try_from(1 + self.classes.len() + self.read_only.len()).unwrap_or(0),
         };
         disk.encode(&mut bytes, Endian::Little);
         for (n, area) in self.areas.iter().enumerate() {
@@ -384,9 +417,14 @@ impl Label {
             };
             disk.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
         }
-        for (class, out) in self.classes.iter().zip(bytes[CLASSES..].chunks_exact_mut(DiskClass::SIZE)) {
-            class.encode(out);
+        let read_only = (self.first_read_only()..).zip(&self.read_only);
+        let areas = read_only.filter_map(|(number, class)| class.disk_area(number));
+        for (n, area) in (self.areas.len()..).zip(areas) {
+            area.encode(&mut bytes[TABLE + n * DiskArea::SIZE..], Endian::Little);
         }
+        let mut entries = bytes[CLASSES..].chunks_exact_mut(DiskClass::SIZE);
+        self.classes.iter().zip(&mut entries).for_each(|(class, out)| class.encode(out));
+        self.read_only.iter().zip(entries).for_each(|(class, out)| class.encode(out));
         seal(&mut bytes, CHECKSUM);
         bytes
     }
@@ -413,7 +451,19 @@ impl Label {
         parts.filter(|area| usize::from(area.class) == class).map(|area| area.len).collect()
     }
 
-    /// Returns all classes of data; the first one is the default one.
+    /// Returns the number of entries in the table of areas.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.areas.len() + self.read_only.iter().filter(|class| class.area.is_some()).count()
+    }
+
+    /// Returns the number of the first read-only class, if there is one.
+    #[must_use]
+    pub fn first_read_only(&self) -> u8 {
+        u8::try_from(self.classes.len() + 1).unwrap_or(u8::MAX)
+    }
+
+    /// Returns all classes of data that can be written; the first one is the default one.
     #[must_use]
     pub fn all_classes(&self) -> Vec<Class> {
         let first = Class { name: ClassName::default_class(), structure: self.parameters.structure() };

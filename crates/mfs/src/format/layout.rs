@@ -7,13 +7,15 @@
 //! hold either file headers or nodes of name maps. The number of a file is the position of its
 //! header among all headers that there could be.
 //!
-//! A class of data begins with the pages of its allocation map; the tracks of data blocks follow.
+//! A class of data begins with the pages of its allocation map; the tracks of data blocks follow. A
+//! read-only class has neither: its blocks begin at its first byte.
 //! The checksums of data blocks, if there are any, lie in control storage behind the cylinders:
 //! those of a class begin with a sector of their own.
 
 use super::class::{Class, ClassName, Structure};
 use super::label::{Label, Parameters, Role};
 use super::map_page::{MAP_PAGE_BYTES, tracks_in_page};
+use super::read_only::ReadOnlyClass;
 use super::sums::{SUM_PAGE_BYTES, SUM_SECTOR_BYTES, SUMS_IN_SECTOR};
 use spindle_vfs::{Error, Result};
 use std::ops::Range;
@@ -73,12 +75,13 @@ impl DataBlock {
 pub struct ClassLayout {
     /// Its name.
     pub name: ClassName,
-    /// Its structure.
+    /// Its structure; of a read-only class the tracks and units are those in which it is read.
     pub structure: Structure,
-    /// Pages of its allocation map.
+    /// Nothing of it is written.
+    pub read_only: bool,
+    /// Pages of its allocation map; a read-only class has none.
     pub map_pages: u64,
-    /// Tracks of data.
-    pub tracks: u64,
+    blocks: u64,
     /// Address of its first byte.
     base: u64,
     /// Byte of the class at which the tracks begin.
@@ -111,8 +114,25 @@ impl ClassLayout {
         if bytes >= CLASS_BYTES || tracks >= (1 << CLASS_SHIFT) / u64::from(structure.track_blocks) {
             return Err(Error::unsupported(format!("{bytes} bytes of {data}"), "choose larger blocks"));
         }
+        let (read_only, blocks) = (false, tracks * u64::from(structure.track_blocks));
+        let (base, data_start) = (CLASS_BYTES * (n as u64 + 1), start_of(map_pages));
+        Ok(Self { name, structure, read_only, map_pages, blocks, base, data_start })
+    }
+
+    /// Returns the geometry of a read-only class with the number `n`.
+    fn of_read_only(class: &ReadOnlyClass, n: usize) -> Result<Self> {
+        /// Bytes that are read together, as far as a track can have them.
+        const TRACK_BYTES: u32 = 1 << 20;
+        class.check()?;
+        let (name, block_bytes, blocks) = (class.name.clone(), class.block_bytes, class.blocks());
+        if blocks >= 1 << CLASS_SHIFT || class.area.is_some_and(|area| area.bytes >= CLASS_BYTES) {
+            let what = format!("{blocks} blocks of the read-only class {name}");
+            return Err(Error::unsupported(what, "choose larger blocks"));
+        }
+        let track_blocks = (TRACK_BYTES / block_bytes).max(8);
+        let structure = Structure { block_bytes, track_blocks, stripe_bytes: block_bytes };
         let base = CLASS_BYTES * (n as u64 + 1);
-        Ok(Self { name, structure, map_pages, tracks, base, data_start: start_of(map_pages) })
+        Ok(Self { name, structure, read_only: true, map_pages: 0, blocks, base, data_start: 0 })
     }
 
     /// Returns the bytes of a block.
@@ -123,8 +143,8 @@ impl ClassLayout {
 
     /// Returns the number of blocks.
     #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.tracks * u64::from(self.structure.track_blocks)
+    pub const fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// Returns the address of a page of the allocation map.
@@ -150,7 +170,7 @@ impl ClassLayout {
 
     /// Returns the sectors that the checksums of the class take.
     fn sum_sectors(&self) -> u64 {
-        self.blocks().div_ceil(SUMS_IN_SECTOR)
+        if self.read_only { 0 } else { self.blocks().div_ceil(SUMS_IN_SECTOR) }
     }
 
     /// Returns the blocks that a page of the allocation map describes, if it is full.
@@ -174,7 +194,7 @@ pub struct Layout {
     pub parameters: Parameters,
     /// Cylinders of control storage.
     pub cylinders: u64,
-    /// The classes of data; the first one is the default one.
+    /// The classes of data; the first one is the default one, and the read-only ones come last.
     pub classes: Vec<ClassLayout>,
     /// Pages of the table of checksums; 0 if data has none.
     pub sum_pages: u64,
@@ -198,8 +218,11 @@ impl Layout {
             let parts = label.class_bytes(n).into_iter().map(|len| len / unit * unit);
             ClassLayout::new(class, n, parts.fold(0, u64::saturating_add))
         };
-        let classes =
+        let mut classes =
             label.all_classes().into_iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
+        for class in &label.read_only {
+            classes.push(ClassLayout::of_read_only(class, classes.len())?);
+        }
         let sectors: u64 = classes.iter().map(ClassLayout::sum_sectors).sum();
         let sum_pages = if parameters.checksums { sectors.div_ceil(SUM_SECTORS) } else { 0 };
         let page = SUM_PAGE_BYTES as u64;
@@ -240,10 +263,27 @@ impl Layout {
         self.classes.iter().map(ClassLayout::blocks).sum()
     }
 
-    /// Returns the bytes of the blocks of all classes.
+    /// Returns the number of data blocks of all classes that can be written.
+    #[must_use]
+    pub fn writable_blocks(&self) -> u64 {
+        self.writable().map(ClassLayout::blocks).sum()
+    }
+
+    /// Returns the classes that can be written.
+    pub fn writable(&self) -> impl Iterator<Item = &ClassLayout> {
+        self.classes.iter().filter(|class| !class.read_only)
+    }
+
+    /// Returns the bytes of the blocks of all classes that can be written.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        self.classes.iter().map(|class| class.blocks() * class.block_bytes()).sum()
+        self.writable().map(|class| class.blocks() * class.block_bytes()).sum()
+    }
+
+    /// Returns true if nothing of a class is written.
+    #[must_use]
+    pub fn is_read_only(&self, class: usize) -> bool {
+        self.class(class).read_only
     }
 
     /// Returns true if a file of `class` can have these blocks: they are those of one class, which
@@ -356,7 +396,8 @@ impl Layout {
     /// blocks in it; none if the sector is behind those of the last class.
     #[must_use]
     pub fn summed_by(&self, sector: u64) -> Option<(usize, Range<u64>)> {
-        let class = (0..self.classes.len()).rfind(|&class| self.first_sum_sector(class) <= sector)?;
+        let writable = self.writable().count();
+        let class = (0..writable).rfind(|&class| self.first_sum_sector(class) <= sector)?;
         let first = (sector - self.first_sum_sector(class)) * SUMS_IN_SECTOR;
         let blocks = self.class(class).blocks();
         (first < blocks).then(|| (class, first..blocks.min(first + SUMS_IN_SECTOR)))
@@ -374,10 +415,10 @@ impl Layout {
     #[must_use]
     pub fn spare_blocks(&self, class: usize) -> u64 {
         const MOST_BYTES: u64 = 64 << 20;
-        if self.sum_pages == 0 {
+        let class = self.class(class);
+        if self.sum_pages == 0 || class.read_only {
             return 0;
         }
-        let class = self.class(class);
         (class.blocks() / 64).clamp(1, (MOST_BYTES / class.block_bytes()).max(1))
     }
 

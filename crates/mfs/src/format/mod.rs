@@ -12,5 +12,6 @@ pub mod layout;
 pub mod map_page;
 pub mod node;
 pub mod overflow;
+pub mod read_only;
 pub(crate) mod runs;
 pub mod sums;

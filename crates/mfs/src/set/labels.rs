@@ -4,7 +4,7 @@
 //! be written to all members is taken back in memory; but some of them may have it. So until the
 //! label is written again, nothing else is acknowledged ([`Loss::settle`]).
 
-use super::places::write_places;
+use super::places::{Place, write_places};
 use super::shared::Shared;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::LogLoss;
@@ -90,15 +90,23 @@ pub(crate) struct Labels {
     in_use: Mutex<Option<bool>>,
     log_is_lost: AtomicBool,
     members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
+    /// Where the read-only areas are.
+    read_only: Mutex<Vec<Place>>,
 }
 
 impl Labels {
-    /// Returns the labels of a set; each of `members` is [`Shared`].
-    pub(super) fn new(label: Label, members: BTreeMap<[u8; 16], Arc<dyn Device>>) -> Arc<Self> {
+    /// Returns the labels of a set; each of `members` is [`Shared`]. `read_only` says where the
+    /// read-only areas are.
+    pub(super) fn new(
+        label: Label,
+        members: BTreeMap<[u8; 16], Arc<dyn Device>>,
+        read_only: Vec<Place>,
+    ) -> Arc<Self> {
         let log_is_lost = label.log_is_lost().into();
         let (label, members) = (Mutex::new(label), Mutex::new(members));
         let (unsettled, in_use) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Self { label, unsettled, in_use, log_is_lost, members })
+        let read_only = Mutex::new(read_only);
+        Arc::new(Self { label, unsettled, in_use, log_is_lost, members, read_only })
     }
 
     /// Returns the label as it is now; its member is any of them.
@@ -114,16 +122,29 @@ impl Labels {
     /// Writes to each member where all are, as the names of their devices say, if there are
     /// several. A failure is only reported.
     pub(crate) fn write_places(&self) {
-        let members = self.members.lock();
-        if members.len() < 2 {
+        let (members, read_only) = (self.members.lock(), self.read_only.lock());
+        if members.len() + read_only.len() < 2 {
             return;
         }
-        let places: Vec<_> = members.iter().map(|(&id, device)| (id, device.info().name.clone())).collect();
+        let places = members.iter().map(|(&id, device)| (id, device.info().name.clone()));
+        let places: Vec<_> = places.chain(read_only.iter().cloned()).collect();
         for device in members.values() {
             if let Err(error) = write_places(&**device, &places) {
                 log::info!("the list of members was not written: {error}");
             }
         }
+    }
+
+    /// Notes where a read-only area is.
+    pub(crate) fn note_read_only(&self, id: [u8; 16], path: &str) {
+        let mut places = self.read_only.lock();
+        places.retain(|(other, _)| *other != id);
+        places.push((id, path.to_owned()));
+    }
+
+    /// Forgets where a read-only area is.
+    pub(crate) fn forget_read_only(&self, id: [u8; 16]) {
+        self.read_only.lock().retain(|(other, _)| *other != id);
     }
 
     /// Adds a member that the next change of the label gives its areas. Returns the device by which
@@ -316,6 +337,7 @@ mod tests {
             unlogged: false,
             parameters,
             classes: Vec::new(),
+            read_only: Vec::new(),
             areas: (0..10).map(area).collect(),
         }
     }

@@ -4,9 +4,11 @@
 //! are, and which of them are lost. A member of another set is refused; one with the state of an
 //! earlier moment is left out, as if it were not there. Of each part of the storage one copy must
 //! be there, except that without a part of data storage the rest can still be read, and that log
-//! storage is not needed if its loss was recorded: everything is in its place then.
+//! storage is not needed if its loss was recorded: everything is in its place then. Devices without
+//! labels are the areas of read-only classes, or refused.
 
 use super::labels::{Labels, PartLoss, read_label};
+use super::read_only::{self, ReadOnlyArea};
 use super::shared::Shared;
 use super::space::Space;
 use super::structures::{OfControl, OfLog};
@@ -36,6 +38,8 @@ pub struct Set {
     pub log: Vec<Arc<dyn Device>>,
     /// What is missing so that nothing can be written, for people.
     pub unavailable: Vec<String>,
+    /// The areas of the read-only classes, in their order.
+    pub(crate) read_only: Vec<Arc<ReadOnlyArea>>,
     /// The parts of the storage, with their copies.
     pub(crate) parts: Vec<Part>,
     pub(crate) labels: Arc<Labels>,
@@ -80,8 +84,16 @@ fn newest(labels: &[Label]) -> Result<&Label> {
     newest.ok_or_else(|| Error::unsupported("a set without members", "name at least one"))
 }
 
-/// Devices with their labels.
-type Labelled = (Vec<Arc<dyn Device>>, Vec<Label>);
+/// What the devices of a set are.
+#[derive(Default)]
+pub(crate) struct Labelled {
+    /// Those with labels.
+    pub(crate) members: Vec<Arc<dyn Device>>,
+    /// Their labels.
+    pub(crate) labels: Vec<Label>,
+    /// Those without one: read-only areas.
+    pub(crate) others: Vec<Arc<dyn Device>>,
+}
 
 /// Reads the labels of members. One that cannot be read counts as missing; the error is passed to
 /// `failed`.
@@ -91,10 +103,10 @@ fn read_labels(devices: &[Arc<dyn Device>], failed: &mut Option<Error>) -> Resul
         let name = &device.info().name;
         match read_label(&**device) {
             Ok(Some(label)) => {
-                found.0.push(device.clone());
-                found.1.push(label);
+                found.members.push(device.clone());
+                found.labels.push(label);
             }
-            Ok(None) => return Err(Error::corrupt("it has no label of a set", name)),
+            Ok(None) => found.others.push(device.clone()),
             Err(error @ Error::Device(_)) => {
                 log::warn!("{error}: {name} is left out");
                 failed.get_or_insert(error);
@@ -103,6 +115,11 @@ fn read_labels(devices: &[Arc<dyn Device>], failed: &mut Option<Error>) -> Resul
         }
     }
     Ok(found)
+}
+
+/// Returns why devices of which none has a label are no set.
+pub(super) fn no_label(devices: &[Arc<dyn Device>]) -> Option<Error> {
+    devices.first().map(|device| Error::corrupt("it has no label of a set", &device.info().name))
 }
 
 /// Chooses the members whose labels belong to the moment of the newest one.
@@ -187,9 +204,9 @@ impl Set {
 
     fn open_readable(devices: &[Arc<dyn Device>], without_log: bool) -> Result<Self> {
         let mut failed = None;
-        let (members, labels) = read_labels(devices, &mut failed)?;
+        let found = read_labels(devices, &mut failed)?;
         // If something is missing, the reason is that a member cannot be read.
-        Self::assemble(&members, &labels, without_log).map_err(|error| match error {
+        Self::assemble(found, without_log).map_err(|error| match error {
             Error::Unsupported { .. } => failed.unwrap_or(error),
             other => other,
         })
@@ -199,10 +216,15 @@ impl Set {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn assemble(devices: &[Arc<dyn Device>], labels: &[Label], without_log: bool) -> Result<Self> {
-        let mut label = newest(labels)?.clone();
+    pub(crate) fn assemble(found: Labelled, without_log: bool) -> Result<Self> {
+        let Labelled { members: devices, labels, others } = found;
+        let mut label = match newest(&labels) {
+            Ok(label) => label.clone(),
+            Err(none) => return Err(no_label(&others).unwrap_or(none)),
+        };
         let layout = Layout::of(&label)?;
-        let members = choose(devices, labels, &label)?;
+        let members = choose(&devices, &labels, &label)?;
+        let read_only = read_only::find(&label, others)?;
         if without_log && !label.log_is_lost() {
             let is_here = |area: &&Area| !area.lost && members.contains_key(&area.member_id);
             if label.parts(Role::Log).iter().all(|copies| copies.iter().any(is_here)) {
@@ -210,7 +232,8 @@ impl Set {
             }
             label = label.without_log(true);
         }
-        let labels = Labels::new(label.clone(), members.clone());
+        let places = read_only::places(&label, &read_only, members.values());
+        let labels = Labels::new(label.clone(), members.clone(), places);
         let mut parts = Vec::new();
         let mut unavailable = Vec::new();
         let mut devices_of = |role: Role| -> Result<Vec<Arc<dyn Device>>> {
@@ -249,11 +272,23 @@ impl Set {
         let data = stripes(&label, &data)?;
         let devices = data.iter().map(|class| class.clone() as Arc<dyn Device>).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
-        let space = Arc::new(Space::new(control, devices, name));
+        let areas = read_only.iter().map(|area| area.clone() as Arc<dyn Device>).collect();
+        let space = Arc::new(Space::new(control, devices, areas, name));
         let (is_mounted, change) = (Arc::default(), Mutex::new(()));
         let verifier = Arc::new(Verifier::default());
-        let set =
-            Self { label, layout, space, log, unavailable, parts, labels, is_mounted, change, verifier };
+        let set = Self {
+            label,
+            layout,
+            space,
+            log,
+            unavailable,
+            read_only,
+            parts,
+            labels,
+            is_mounted,
+            change,
+            verifier,
+        };
         set.set_judges(&data);
         if set.label.unequal {
             set.prefer_first();
@@ -374,7 +409,7 @@ impl Set {
     }
 }
 
-/// Returns the storage of each class of data, whose parts are `devices`.
+/// Returns the storage of each class of data that can be written, whose parts are `devices`.
 fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<Stripe>>> {
     let parts = label.parts(Role::Data);
     let stripe = |(n, class): (usize, Class)| -> Result<Arc<Stripe>> {

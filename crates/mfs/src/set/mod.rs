@@ -3,6 +3,7 @@
 pub(crate) mod labels;
 pub mod members;
 pub(crate) mod places;
+pub(crate) mod read_only;
 mod shared;
 mod space;
 mod structures;

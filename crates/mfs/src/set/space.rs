@@ -17,8 +17,16 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Returns the address space of a set called `name`.
-    pub(super) fn new(control: Arc<dyn Device>, data: Vec<Arc<dyn Device>>, name: String) -> Self {
+    /// Returns the address space of a set called `name`. Read-only classes do not keep the others
+    /// from being written.
+    pub(super) fn new(
+        control: Arc<dyn Device>,
+        mut data: Vec<Arc<dyn Device>>,
+        read_only: Vec<Arc<dyn Device>>,
+        name: String,
+    ) -> Self {
+        let writable = data.len();
+        data.extend(read_only);
         let end = data.last().map_or(0, |last| last.info().size_bytes);
         let before = data.len() as u64 * CLASS_BYTES;
         let devices: Vec<_> = std::iter::once(control).chain(data).collect();
@@ -27,7 +35,7 @@ impl Space {
             name,
             size_bytes: before + end,
             sector_bytes: infos().map(|info| info.sector_bytes).max().unwrap_or(0),
-            read_only: infos().any(|info| info.read_only),
+            read_only: devices[..=writable].iter().any(|device| device.info().read_only),
         };
         Self { info, devices }
     }

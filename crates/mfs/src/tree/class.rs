@@ -24,6 +24,7 @@ impl Mfs {
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no class with this name, or the file is one without data;
+    /// [`Error::ReadOnly`] if nothing of the class can be written;
     /// [`Error::NotEmpty`] if it has blocks, and those of the class are of another size;
     /// [`Error::TooBig`] if no file of the class can be as large.
     pub(crate) fn set_class(&self, ino: Ino, name: &[u8]) -> Result<()> {
@@ -31,6 +32,9 @@ impl Mfs {
             return Err(Error::ReadOnly);
         }
         let (number, class) = self.layout().class_named(name).ok_or(Error::Invalid)?;
+        if class.read_only {
+            return Err(Error::ReadOnly);
+        }
         let inode = self.iget_ino(ino)?;
         let mut state = inode.state.write();
         let di = &state.di;

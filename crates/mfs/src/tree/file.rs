@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Bytes of log that must be left before one more extent is allocated.
 pub(super) const EXTENT_ROOM: usize = 32 * 512;
 
+/// Most bytes that are written at once in place of others.
+const MOVED_BYTES: u64 = 16 << 20;
+
 /// A file's number, and its data in memory.
 pub(crate) type File<'a> = (u64, &'a Arc<Stream>);
 
@@ -156,11 +159,14 @@ impl Mfs {
             return Ok(None);
         }
         let goal = di.extents_mut().goal(lbn).map(DataBlock);
-        // What is overwritten stays in its class.
+        // What is overwritten stays in its class, unless that is read-only.
         let (class, spare) = match former {
-            Some(former) => (former.class(), 0),
-            None => (di.class.into(), self.layout().spare_blocks(di.class.into())),
+            Some(former) if !self.layout().is_read_only(former.class()) => (former.class(), 0),
+            _ => (di.class.into(), self.layout().spare_blocks(di.class.into())),
         };
+        // What moves is in memory meanwhile.
+        let blocks =
+            if former.is_some() { blocks.min((MOVED_BYTES / self.bsize(di)).max(1)) } else { blocks };
         let (start, len) = self.volume.alloc_data(tx, class, goal, blocks, spare)?;
         for gone in di.extents_mut().remove(lbn..lbn + len) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
@@ -184,7 +190,7 @@ impl Mfs {
         offset: u64,
         part: &[u8],
     ) -> Result<()> {
-        if self.volume.has_sums() {
+        if self.volume.has_sums() || matches!(run.holds, Holds::Moved(_)) {
             return self.write_whole(tx, (stream, bsize), run, size, offset, part);
         }
         let start = run.lbn * bsize;
@@ -218,7 +224,8 @@ impl Mfs {
         Ok(data(tail, stop)?)
     }
 
-    /// Writes to a run of blocks with checksums: each of them as a whole.
+    /// Writes to a run of blocks that have checksums or take the place of others: each of them as a
+    /// whole.
     fn write_whole(
         &self,
         tx: &Tx<'_>,
@@ -437,10 +444,10 @@ impl Mfs {
         }
         let bsize = self.bsize(di);
         // What does not fit is refused before any of it is done.
-        if Self::missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize))
-            > self.volume.free_data_blocks(class).saturating_sub(self.layout().spare_blocks(class))
-        {
-            return Err(Error::NoSpace);
+        let missing = Self::missing_blocks(di, range.start / bsize..range.end.div_ceil(bsize));
+        if missing > self.volume.free_data_blocks(class).saturating_sub(self.layout().spare_blocks(class)) {
+            let is_read_only = self.layout().is_read_only(class);
+            return Err(if is_read_only { Error::ReadOnly } else { Error::NoSpace });
         }
         self.spill(tx, file, di)?;
         let (mut had, mut allocated) = (Vec::new(), false);

@@ -7,5 +7,6 @@ mod inode;
 pub mod mount;
 mod names;
 mod ops;
+mod place;
 mod truncate;
 mod xattr;

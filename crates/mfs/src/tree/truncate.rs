@@ -18,7 +18,25 @@ impl Mfs {
         for gone in extents.remove(range) {
             self.volume.give_up_data(tx, gone.start, gone.len)?;
         }
+        // A file that has nothing of a read-only class any more can be written.
+        if extents.as_slice().is_empty() && self.layout().is_read_only(di.class.into()) {
+            self.leave_read_only(di);
+        }
         self.volume.store_overflow(tx, inode.ino, di)
+    }
+
+    /// Gives a file without blocks the default class, unless it is too large for that.
+    fn leave_read_only(&self, di: &mut Header) {
+        if di.size <= self.layout().class(0).file_size_max() {
+            di.class = 0;
+        }
+    }
+
+    /// Returns true if the last block of a file that ends within it is zeroed beyond the end only
+    /// when the file grows: it would move, for which there may be no space.
+    fn keeps_tail(&self, di: &Header) -> bool {
+        let (last, _) = di.find(di.size / self.bsize(di));
+        self.volume.has_sums() || last.is_some_and(|at| self.layout().is_read_only(at.class()))
     }
 
     /// Truncates a file to `size` bytes, from its end, as far as the transaction has room. Returns
@@ -47,9 +65,7 @@ impl Mfs {
             di.contents = Contents::Immediate(Vec::new());
             return Ok(true);
         }
-        // With checksums the last block would move, for which there may be no space. It is zeroed
-        // when the file grows.
-        if !self.volume.has_sums() {
+        if !self.keeps_tail(di) {
             self.clear_tail(tx, (inode.ino, &inode.stream), di)?;
         }
         Ok(true)
@@ -73,8 +89,8 @@ impl Mfs {
         if first < end {
             let inside = di.extents().iter().filter(|extent| extent.lbn < end && extent.end() > first);
             let inside: Vec<u64> = inside.map(|extent| extent.lbn).collect();
-            // With checksums the partial blocks at both ends may move.
-            let moves = if self.volume.has_sums() { 3 } else { 0 };
+            // The partial blocks at both ends may move.
+            let moves = if self.volume.moves_data() { 3 } else { 0 };
             let most = tx.room().saturating_sub((1 + moves) * EXTENT_ROOM) / 1024;
             if let Some(left) = inside.len().checked_sub(most).filter(|&left| left > 0) {
                 // One at least, so that it comes to an end.

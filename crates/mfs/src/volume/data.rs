@@ -133,7 +133,7 @@ impl Volume {
     /// and leaves `spare` blocks. Returns the first and their number.
     ///
     /// # Errors
-    /// [`Error::NoSpace`].
+    /// [`Error::NoSpace`]; [`Error::ReadOnly`] if the class is.
     pub(crate) fn alloc_data(
         &self,
         tx: &Tx<'_>,
@@ -143,6 +143,9 @@ impl Volume {
         spare: u64,
     ) -> Result<(u64, u64)> {
         let class = self.layout.class(number);
+        if class.read_only {
+            return Err(Error::ReadOnly);
+        }
         let mut space = self.data[number].lock();
         let most = most.min(space.total.saturating_sub(spare));
         if most == 0 {

@@ -51,6 +51,11 @@ impl Volume {
         self.layout.sum_pages > 0
     }
 
+    /// Returns true if what is written over blocks may go to others.
+    pub(crate) fn moves_data(&self) -> bool {
+        self.has_sums() || self.layout.classes.iter().any(|class| class.read_only)
+    }
+
     /// Notes that blocks were allocated in the present epoch.
     pub(super) fn note_fresh(&self, blocks: Range<u64>) {
         if self.has_sums() {
@@ -61,6 +66,9 @@ impl Volume {
     /// Returns true if a block of a file can be written in its place, and how many of `blocks` from
     /// there on the same holds for.
     pub(crate) fn is_writable(&self, DataBlock(first): DataBlock, blocks: u64) -> (bool, u64) {
+        if self.layout.is_read_only(DataBlock(first).class()) {
+            return (false, blocks);
+        }
         if !self.has_sums() {
             return (true, blocks);
         }
@@ -84,6 +92,9 @@ impl Volume {
     /// Reads the checksums of blocks, and keeps them in memory until the commit, so that setting
     /// them cannot fail.
     pub(crate) fn hold_sums(&self, tx: &Tx<'_>, first: DataBlock, blocks: u64) -> Result<()> {
+        if !self.has_sums() {
+            return Ok(());
+        }
         let (from, n) = self.layout.sum_place(first);
         for sector in from..from + (n + blocks).div_ceil(SUMS_IN_SECTOR) {
             let (at, within) = self.layout.sum_sector_at(sector);
@@ -99,6 +110,9 @@ impl Volume {
     /// Sets the checksums of the blocks from `first` on to those of `bytes`. A rollback leaves
     /// them, as it leaves data that was written in its place.
     pub(crate) fn set_sums(&self, tx: &Tx<'_>, first: DataBlock, bytes: &[u8]) -> Result<()> {
+        if !self.has_sums() {
+            return Ok(());
+        }
         let blocks = bytes.chunks_exact(index(self.layout.class(first.class()).block_bytes()));
         let sums: Vec<u32> = blocks.map(sums::sum_of).collect();
         self.put_sums(tx, first, &sums)

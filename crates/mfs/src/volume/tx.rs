@@ -225,8 +225,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Frees data blocks when the transaction ends.
+    /// Frees data blocks when the transaction ends; those of a read-only class are only given up.
     pub(crate) fn give_up_data(&self, tx: &Tx<'_>, start: u64, len: u64) -> Result<()> {
+        if self.layout.is_read_only(DataBlock(start).class()) {
+            return Ok(());
+        }
         let pages = self.hold_map_of(tx, start, len)?;
         // A run of blocks may touch more than one sector of a page.
         let sectors = usize::try_from(len / 4096).unwrap_or(0);

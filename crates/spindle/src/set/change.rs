@@ -63,7 +63,7 @@ pub struct NewDevice {
 }
 
 /// What a change has found and done.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// True if the set is mounted.
     pub mounted: bool,
@@ -80,6 +80,8 @@ pub struct Outcome {
     pub wrong: u64,
     /// Copies that are lost or not complete, after the change.
     pub lost: u64,
+    /// Read-only classes whose areas are not what they were, or cannot be read.
+    pub changed_areas: Vec<String>,
 }
 
 /// Receives the progress; its error ends the work, which can be taken up again.
@@ -95,7 +97,7 @@ pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<O
     let set_id = super::find::label(spec)?.set_id;
     match control::request(&Name::of_set(set_id), &Request::Members(change.clone()), report)? {
         Some(outcome) => Ok(outcome),
-        None => open(spec, change)?.apply(change, report).context(spec),
+        None => open(spec, without_log(change))?.apply(change, report).context(spec),
     }
 }
 
@@ -127,10 +129,15 @@ pub fn scrub(
     }
 }
 
-/// Opens the set that `spec` is a member of for a change. Replays its log first, if it has to be.
-fn open(spec: &Spec, change: &Change) -> Result<OpenSet> {
+/// Returns true if a change gives up log storage that is missing.
+const fn without_log(change: &Change) -> bool {
+    matches!(change, Change::Replace { discard_log: true, .. })
+}
+
+/// Opens the set that `spec` is a member of for a change. Replays its log first, if it has to be;
+/// `without_log` gives up log storage that is missing.
+pub(super) fn open(spec: &Spec, without_log: bool) -> Result<OpenSet> {
     let options = OpenOptions::read_write();
-    let without_log = matches!(change, Change::Replace { discard_log: true, .. });
     let mut open = OpenSet::open_as(spec, &options, without_log)?;
     if open.set.needs_replay().context(spec)? {
         drop(open);
@@ -191,7 +198,7 @@ impl OpenSet {
             error
         };
         let identity = || rng(None).random();
-        let mut scrubbed = Scrubbed::default();
+        let (mut scrubbed, mut changed_areas) = (Scrubbed::default(), Vec::new());
         let result = match change {
             Change::Replace { old, new, .. } => {
                 let old = self.member(old)?;
@@ -212,6 +219,8 @@ impl OpenSet {
             Change::Remove { old } => self.set.remove(self.member(old)?).context(old),
             Change::Scrub => {
                 scrubbed = self.set.scrub(&mut report)?;
+                let changed = self.set.verify_read_only(&mut report)?;
+                changed_areas = changed.iter().map(ToString::to_string).collect();
                 Ok(())
             }
         };
@@ -220,6 +229,6 @@ impl OpenSet {
         let Scrubbed { bytes, differed, unreadable, undecided, wrong } = scrubbed;
         let wrong = wrong.len() as u64;
         let lost = self.set.label_now().areas.iter().filter(|area| area.lost).count() as u64;
-        Ok(Outcome { mounted: false, bytes, differed, unreadable, undecided, wrong, lost })
+        Ok(Outcome { mounted: false, bytes, differed, unreadable, undecided, wrong, lost, changed_areas })
     }
 }

@@ -3,12 +3,14 @@
 //! Whether a file or a device is a member is decided by its label alone. Members are looked for in
 //! the directory of the one that is named, then where they were when the set was last opened to
 //! write, then among the block devices of this machine. So a set that was copied to another
-//! directory as a whole is not mixed with the original.
+//! directory as a whole is not mixed with the original. The areas of read-only classes are looked
+//! for in the same places, by what is on them, first where they were.
 
 use crate::error::{Error, Result};
 use crate::image::{open_device_unlocked, open_unlocked};
+use crate::partition;
 use spindle_device::{Device, Part, Spec, partitions};
-use spindle_mfs::{Label, Place, read_label, read_places};
+use spindle_mfs::{Fingerprint, Label, Place, read_label, read_places};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -21,32 +23,47 @@ pub struct FoundMember {
     pub label: Label,
 }
 
-/// Finds the members of the set that `spec` is a member of, in the order of the table of the newest
-/// label; first those that the table has, then those that it no longer has. Members that are not
-/// found are left out. The devices are read without a lock.
+/// The area of a read-only class that was found.
+#[derive(Clone, Debug)]
+pub struct FoundArea {
+    /// Where it is.
+    pub spec: Spec,
+    /// What it was recognised by.
+    pub fingerprint: Fingerprint,
+}
+
+/// What was found of a set.
+#[derive(Clone, Debug)]
+pub struct FoundSet {
+    /// The members, in the order of the table of the newest label; first those that the table has,
+    /// then those that it no longer has.
+    pub members: Vec<FoundMember>,
+    /// The areas of read-only classes, in the order of the classes.
+    pub read_only: Vec<FoundArea>,
+    /// Why a member that is needed and was not found cannot be opened where it was when the set was
+    /// last opened to write, if it is there: it is not permitted, or it is in use.
+    pub refused: Option<spindle_device::Error>,
+}
+
+/// Finds the members of the set that `spec` is a member of, and its read-only areas. Those that are
+/// not found are left out. The devices are read without a lock.
 ///
 /// # Errors
 /// If `spec` is not a member, its device cannot be read, or two files claim to be the same member.
-pub fn find(spec: &Spec) -> Result<Vec<FoundMember>> {
-    Ok(search(spec)?.0)
-}
-
-/// Does the same. Also returns why a member that is not found cannot be opened where it was when
-/// the set was last opened to write, if it is there: it is not permitted, or it is in use.
-pub(super) fn search(spec: &Spec) -> Result<(Vec<FoundMember>, Option<spindle_device::Error>)> {
+pub fn find(spec: &Spec) -> Result<FoundSet> {
     let spec = &absolute(spec);
     let device = open_device_unlocked(spec)?;
     let label = own_label(spec, &*device)?;
     let mut search = Search { found: vec![FoundMember { spec: spec.clone(), label }] };
-    if search.is_complete() {
-        return Ok((search.found, None));
-    }
-    for candidate in neighbours(spec, &*device) {
-        search.look_at(&candidate)?;
+    let near = if search.is_all() { Vec::new() } else { neighbours(spec, &*device) };
+    if !search.is_complete() {
+        for candidate in &near {
+            search.look_at(candidate)?;
+        }
     }
     let places: Vec<_> = search.found.iter().filter_map(|member| places(&member.spec)).flatten().collect();
-    let others = places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
-    for candidate in others.chain(block_devices()) {
+    let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
+    for candidate in known().chain(block_devices()) {
         if search.is_complete() {
             break;
         }
@@ -61,10 +78,32 @@ pub(super) fn search(spec: &Spec) -> Result<(Vec<FoundMember>, Option<spindle_de
     if let Some(error) = &refused {
         log::warn!("{error}: this member of the set is left out");
     }
+    // What is the same is as good; so the place where it was comes first.
+    let read_only = read_only_areas(search.newest(), &mut known().chain(near).chain(block_devices()));
     let order = search.newest().members();
     let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
     search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
-    Ok((search.found, refused))
+    Ok(FoundSet { members: search.found, read_only, refused })
+}
+
+/// Returns the areas of the read-only classes that are among the candidates.
+fn read_only_areas(label: &Label, candidates: &mut dyn Iterator<Item = Spec>) -> Vec<FoundArea> {
+    let areas: Vec<_> = label.read_only.iter().filter_map(|class| class.area).collect();
+    let mut found: Vec<FoundArea> = Vec::new();
+    while found.len() < areas.len()
+        && let Some(candidate) = candidates.next()
+    {
+        // What an offset names reaches to the end of what is there.
+        let Ok(spec) = partition::choose_length(absolute(&candidate)) else { continue };
+        let Ok(device) = open_device_unlocked(&spec) else { continue };
+        let is_new = |print: &&Fingerprint| !found.iter().any(|area| area.fingerprint == **print);
+        let fits = |print: &&Fingerprint| print.fits(&*device).unwrap_or(false);
+        if let Some(&fingerprint) = areas.iter().filter(is_new).find(fits) {
+            found.push(FoundArea { spec, fingerprint });
+        }
+    }
+    found.sort_by_key(|area| areas.iter().position(|print| *print == area.fingerprint));
+    found
 }
 
 /// Returns the label of a member.
@@ -90,6 +129,11 @@ impl Search {
     fn is_complete(&self) -> bool {
         let has = |id: &[u8; 16]| self.found.iter().any(|member| member.label.member_id == *id);
         self.newest().members().iter().all(has)
+    }
+
+    /// Returns true if there is nothing to look for.
+    fn is_all(&self) -> bool {
+        self.is_complete() && self.newest().read_only.is_empty()
     }
 
     /// Takes a candidate if it is a member that is not found yet.

@@ -1,14 +1,17 @@
 //! Multi-structured file systems: sets of files, block devices and partitions that are one file
 //! system together.
 
+mod area_sink;
+mod attach;
 mod change;
 mod find;
 mod newfs;
 mod open;
 mod status;
 
+pub use attach::{Attach, Attached, Brought, Detached, RawFile, attach, detach};
 pub use change::{Change, NewDevice, Outcome, Report, ScrubReport, change, scrub};
-pub use find::{FoundMember, find};
+pub use find::{FoundArea, FoundMember, FoundSet, find};
 pub use newfs::{NewMember, Settings, newfs, parse_members};
 pub(crate) use open::OpenSet;
 pub use spindle_mfs::newfs::{NewArea, Wishes};

@@ -1,12 +1,12 @@
 //! An open set, with where its members are.
 
 use super::change::NewDevice;
-use super::find::{FoundMember, is_same, search};
+use super::find::{FoundArea, FoundMember, find, is_same};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_with};
 use crate::newfs::{Created, open_new};
 use spindle_clock::Mutex;
-use spindle_device::{Claim, Device, Spec};
+use spindle_device::{Caching, Claim, Device, Spec};
 use spindle_mfs::{Area, Set, read_label};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,13 +30,14 @@ impl OpenSet {
 
     /// Does the same; `without_log` gives up log storage that is missing.
     pub(super) fn open_as(spec: &Spec, options: &OpenOptions, without_log: bool) -> Result<Self> {
-        let (found, refused) = search(spec)?;
-        if let Some(error) = refused.filter(|_| !options.read_only) {
+        let found = find(spec)?;
+        if let Some(error) = found.refused.filter(|_| !options.read_only) {
             let remedy = "make it available, or move it away if the set should go on without it";
             return Err(Error::new(format!("{error}; it is a member of the set: {remedy}")));
         }
-        let members = open_members(spec, found, options)?;
-        let devices: Vec<_> = members.iter().map(|(_, device)| device.clone()).collect();
+        let members = open_members(spec, found.members, options)?;
+        let areas = found.read_only.iter().filter_map(open_found);
+        let devices: Vec<_> = members.iter().map(|(_, device)| device.clone()).chain(areas).collect();
         let set = if without_log { Set::open_without_log(&devices) } else { Set::open(&devices) }?;
         for area in set.label.areas.iter().filter(|area| area.lost) {
             let Area { role, index, copy, .. } = area;
@@ -108,6 +109,24 @@ impl OpenSet {
             ))),
         }
     }
+}
+
+/// Opens a device that is not written: the area of a read-only class. Its sectors are those of a
+/// file.
+///
+/// # Errors
+/// If it cannot be opened, or another program is writing it.
+pub(super) fn open_area(spec: &Spec) -> Result<Arc<dyn Device>> {
+    let options = spindle_device::OpenOptions {
+        caching: Caching::Buffered,
+        ..spindle_device::OpenOptions::read_only()
+    };
+    Ok(spec.open(&options)?)
+}
+
+/// Opens an area that was found; none if that fails: the set is used without it.
+fn open_found(area: &FoundArea) -> Option<Arc<dyn Device>> {
+    open_area(&area.spec).inspect_err(|error| log::warn!("{error}: it is left out")).ok()
 }
 
 /// Opens the members of a set as the options say. Partitions that only we know share the claim of

@@ -1,11 +1,11 @@
 //! What a set consists of, and what of it is there.
 
-use super::find::{FoundMember, find};
+use super::find::{FoundArea, FoundMember, FoundSet, find};
 use crate::error::Result;
 use crate::image::open_device_unlocked;
 use serde::Serialize;
 use spindle_device::Spec;
-use spindle_mfs::{ClassLayout, Label, Layout, Role, Set, Share, StorageUse};
+use spindle_mfs::{ClassLayout, Label, Layout, ReadOnlyClass, Role, Set, Share, StorageUse};
 
 /// The state of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,11 +24,11 @@ pub enum AreaState {
 /// An area of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct AreaStatus {
-    /// `control`, `data` or `log`.
+    /// `control`, `data` or `log`; `read-only` for the area of a read-only class.
     pub role: String,
     /// The part of the role's storage.
     pub index: u32,
-    /// Of data storage: the name of its class.
+    /// Of data storage and of a read-only area: the name of its class.
     pub class: Option<String>,
     /// The number of the copy.
     pub copy: u32,
@@ -54,6 +54,8 @@ pub struct MemberStatus {
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
+    /// True if nothing of it is written: then it has neither tracks nor stripe units of its own.
+    pub read_only: bool,
     /// Bytes of a block.
     pub block_bytes: u32,
     /// Bytes of a striped track.
@@ -70,6 +72,7 @@ impl ClassStatus {
     fn of(class: &ClassLayout, share: Option<Share>) -> Self {
         Self {
             name: class.name.to_string(),
+            read_only: class.read_only,
             block_bytes: class.structure.block_bytes,
             track_bytes: class.structure.track_bytes(),
             stripe_bytes: class.structure.stripe_bytes,
@@ -92,9 +95,9 @@ pub struct Status {
     pub block_bytes: u32,
     /// True if data blocks have checksums.
     pub checksums: bool,
-    /// The classes of data; the first one is the default one.
+    /// The classes of data; the first one is the default one, and read-only ones come last.
     pub classes: Vec<ClassStatus>,
-    /// Bytes of data storage of all classes.
+    /// Bytes of data storage of all classes that can be written.
     pub data_bytes: u64,
     /// File headers that there can be, if control storage holds nothing else.
     pub headers: u64,
@@ -104,7 +107,7 @@ pub struct Status {
     pub storage: Option<StorageUse>,
     /// Why it cannot be read: also if the members do not belong together.
     pub unreadable: Option<String>,
-    /// The members, in the order of the table.
+    /// The members, in the order of the table, and then the read-only areas.
     pub members: Vec<MemberStatus>,
     /// Copies of data storage may differ in what was never flushed, until a scrub.
     pub unequal: bool,
@@ -121,20 +124,22 @@ impl Status {
     ///
     /// # Errors
     /// If the label's sizes are impossible.
-    pub fn of(found: &[FoundMember]) -> Result<Self> {
+    pub fn of(FoundSet { members: found, read_only, .. }: &FoundSet) -> Result<Self> {
         let newest = found.iter().map(|member| &member.label);
         let Some(label) = newest.max_by_key(|label| (label.epoch, label.settled)) else {
             return Err(crate::Error::new("no members"));
         };
         let layout = Layout::of(label)?;
-        let members =
-            label.members().into_iter().map(|id| member_status((label, &layout), found, id)).collect();
-        let (storage, unreadable) = match storage_use(found) {
+        let members = label.members().into_iter().map(|id| member_status((label, &layout), found, id));
+        let members = members.chain(area_statuses(label, read_only)).collect();
+        let (storage, unreadable) = match storage_use(found, read_only) {
             Ok(storage) => (Some(storage), None),
             Err(error) => (None, Some(error.to_string())),
         };
         let share = |n: usize| storage.as_ref().and_then(|storage| storage.classes.get(n).copied());
-        let classes = layout.classes.iter().enumerate().map(|(n, class)| ClassStatus::of(class, share(n)));
+        let is_there = |class: &&(usize, &ClassLayout)| class.1.blocks() > 0;
+        let classes = layout.classes.iter().enumerate().filter(|class| is_there(&class));
+        let classes = classes.map(|(n, class)| ClassStatus::of(class, share(n)));
         Ok(Self {
             set_id: hexadecimal(label.set_id),
             epoch: label.epoch,
@@ -162,10 +167,29 @@ pub fn status(spec: &Spec) -> Result<Status> {
 }
 
 /// Reads what of the storage of a set is used, without a lock.
-fn storage_use(found: &[FoundMember]) -> Result<StorageUse> {
-    let devices: Vec<_> =
-        found.iter().map(|member| open_device_unlocked(&member.spec)).collect::<Result<_>>()?;
+fn storage_use(found: &[FoundMember], read_only: &[FoundArea]) -> Result<StorageUse> {
+    let specs = found.iter().map(|member| &member.spec).chain(read_only.iter().map(|area| &area.spec));
+    let devices: Vec<_> = specs.map(open_device_unlocked).collect::<Result<_>>()?;
     Ok(Set::open(&devices)?.storage_use()?)
+}
+
+/// Returns the read-only areas, as members with one area.
+fn area_statuses(label: &Label, found: &[FoundArea]) -> Vec<MemberStatus> {
+    let status = |class: &ReadOnlyClass| {
+        let print = class.area?;
+        let place = found.iter().find(|area| area.fingerprint == print);
+        let area = AreaStatus {
+            role: "read-only".into(),
+            index: 0,
+            class: Some(class.name.to_string()),
+            copy: 0,
+            bytes: print.bytes,
+            state: if place.is_some() { AreaState::Whole } else { AreaState::Missing },
+        };
+        let path = place.map(|area| area.spec.to_string());
+        Some(MemberStatus { path, member_id: hexadecimal(print.id()), areas: vec![area] })
+    };
+    label.read_only.iter().filter_map(status).collect()
 }
 
 fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: [u8; 16]) -> MemberStatus {

@@ -93,6 +93,14 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         row("log", bytes(log_bytes))?;
     }
     for class in &status.classes {
+        if class.read_only {
+            let bytes = number::bytes(class.bytes);
+            row(
+                "data",
+                format!("class {}: {bytes}, read-only; blocks of {} bytes", class.name, class.block_bytes),
+            )?;
+            continue;
+        }
         let share = match &class.share {
             Some(Share { used, free }) => {
                 format!("{} used, {} free", number::bytes(*used), number::bytes(*free))
@@ -120,13 +128,14 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
                 AreaState::OutOfDate => ", OUT OF DATE",
             };
             let place = match area.role.as_str() {
+                "read-only" => String::new(),
                 "control" => format!("copy {}", area.copy),
                 _ if area.copy > 0 => format!("{}, copy {}", area.index, area.copy),
                 _ => area.index.to_string(),
             };
             let class = area.class.as_ref().filter(|_| status.classes.len() > 1);
             let class = class.map_or_else(String::new, |name| format!(" ({name})"));
-            let what = format!("{} {place}{class}", area.role);
+            let what = format!("{} {place}{class}", area.role).replace("  ", " ");
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }
     }

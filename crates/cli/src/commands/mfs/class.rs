@@ -27,7 +27,12 @@ pub fn run(target: &OsStr, name: Option<&str>) -> Result<ExitCode> {
         out.finish()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let classes: Vec<_> = status.classes.iter().map(|class| class.name.as_str()).collect();
+    if status.classes.iter().any(|class| class.read_only && class.name == *name) {
+        let what = format!("class {name} of data is read-only: no file can get new data there");
+        return Err(Failure::new(what)).context(&target.image);
+    }
+    let writable = status.classes.iter().filter(|class| !class.read_only);
+    let classes: Vec<_> = writable.map(|class| class.name.as_str()).collect();
     if !classes.contains(&name) {
         let known = classes.join(", ");
         let what = format!("there is no class {name:?} of data; the set has: {known}");
