@@ -14,7 +14,7 @@ use spindle_device::Error;
 use spindle_ondisk::Field;
 
 /// A step of the walk.
-pub(super) enum Step<'a> {
+pub(crate) enum Step<'a> {
     /// A pointer.
     Block(Piece),
     /// Pointers in an indirect block that the size does not reach.
@@ -25,15 +25,15 @@ pub(super) enum Step<'a> {
 
 /// A pointer and what it claims.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) place: BlockPlace,
-    pub(super) frag: u64,
-    pub(super) frags: u32,
+pub(crate) struct Piece {
+    pub(crate) place: BlockPlace,
+    pub(crate) frag: u64,
+    pub(crate) frags: u32,
 }
 
 /// The answer of the caller to a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Continue,
     /// Not what is below this indirect block.
     Skip,
@@ -45,13 +45,13 @@ const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// Buffers for one indirect block on each level, kept from walk to walk.
 #[derive(Default)]
-pub(super) struct Walker {
+pub(crate) struct Walker {
     levels: [Vec<u8>; 3],
 }
 
 impl Walker {
     /// Visits everything that the inode holds; `true` if nothing was skipped.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &mut self,
         layout: &Layout,
         reader: &mut Reader<'_>,

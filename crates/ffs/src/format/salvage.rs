@@ -110,6 +110,9 @@ impl Superblock {
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned(),
             _ => return Ok(None),
         };
+        if !SBLOCKSEARCH.contains(&standard) {
+            return Ok(None);
+        }
         let bytes = device.info().size_bytes;
         let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes))?;
         let layout = &found.layout;
