@@ -234,24 +234,26 @@ fn check_ffs(
             phase(&progress.phase);
         }
     };
-    let scope = match options.repair {
-        Repair::Preen => Scope::Harmless,
-        Repair::Yes => Scope::All,
-        Repair::No => {
+    let scope = match (options.repair, &log) {
+        // What the log has would be lost.
+        (Repair::No, _) | (_, Some(LogEffect::Refused)) => {
             let report = spindle_ffs::check::check(&*device, &ffs, &mut progress)?;
-            let (marking, repair) = (Marking::Unchanged, FfsRepair::None);
-            return Ok(Checked::Ffs { report, log, marking, repair });
+            let repair = match &log {
+                Some(LogEffect::Refused) if options.repair != Repair::No && !report.is_clean() => {
+                    FfsRepair::Refused(LogEffect::Refused.to_string())
+                }
+                _ => FfsRepair::None,
+            };
+            return Ok(Checked::Ffs { report, log, marking: Marking::Unchanged, repair });
         }
+        (Repair::Preen, _) => Scope::Harmless,
+        (Repair::Yes, _) => Scope::All,
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = spindle_ffs::repair::plan(&device, &clock, &ffs, scope, agree, &mut progress)?;
     let mut report = plan.before.clone();
     let mut marking = Marking::Unchanged;
-    if log != Some(LogEffect::Refused)
-        && report.is_clean()
-        && report.replica.is_none()
-        && !report.marked_clean
-    {
+    if report.is_clean() && report.replica.is_none() && !report.marked_clean {
         let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
         report.marked_clean = objections.is_empty();
         marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };

@@ -22,6 +22,8 @@ pub(crate) mod kind {
 
 /// `di_flags`: a snapshot, whose pointers may be marks.
 const SF_SNAPSHOT: u32 = 0x0020_0000;
+/// The pointers in snapshots that are marks: not copied, and a hole that is.
+const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// The fields of an inode.
 #[derive(Clone, Copy)]
@@ -100,6 +102,11 @@ impl Node {
 
     pub(crate) const fn is_snapshot(&self) -> bool {
         self.flags & SF_SNAPSHOT != 0
+    }
+
+    /// Returns true if a pointer points at nothing: at a hole, or in a snapshot at a mark.
+    pub(crate) fn is_hole(&self, pointer: u64) -> bool {
+        pointer == 0 || (self.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
     }
 
     /// Returns a symbolic link that stands in the pointers. In Solaris and in systems

@@ -40,8 +40,14 @@ pub(crate) enum Next {
     Stop,
 }
 
-/// The pointers in snapshots that are marks: not copied, and a hole that is.
-const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
+/// Returns the pointer at the start of `bytes`; one with a sign becomes an address out of range.
+pub(crate) fn pointer_at(layout: &Layout, bytes: &[u8]) -> u64 {
+    if layout.pointer_size() == 8 {
+        i64::get(bytes, layout.endian).cast_unsigned()
+    } else {
+        i64::from(i32::get(bytes, layout.endian)).cast_unsigned()
+    }
+}
 
 /// Buffers for one indirect block on each level, kept from walk to walk.
 #[derive(Default)]
@@ -82,10 +88,6 @@ struct Walk<'w, 'd> {
 }
 
 impl Walk<'_, '_> {
-    fn is_hole(&self, pointer: u64) -> bool {
-        pointer == 0 || (self.node.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
-    }
-
     /// Shows a pointer to the caller and notes what it wants.
     fn block(&mut self, place: BlockPlace, frag: u64, frags: u32) -> Next {
         let next = (self.visit)(Step::Block(Piece { place, frag, frags }));
@@ -100,7 +102,7 @@ impl Walk<'_, '_> {
         let (layout, node) = (self.layout, self.node);
         let blocks = node.size.div_ceil(layout.fs_bsize.into());
         for (lbn, &frag) in (0..blocks).zip(&node.db) {
-            if self.is_hole(frag) {
+            if self.node.is_hole(frag) {
                 continue;
             }
             let frags = layout.numfrags(layout.blksize(node.size, Lbn(lbn)));
@@ -115,7 +117,7 @@ impl Walk<'_, '_> {
             if lbn >= blocks {
                 return;
             }
-            if !self.is_hole(frag) && self.indirect(level, frag, lbn, blocks) == Next::Stop {
+            if !self.node.is_hole(frag) && self.indirect(level, frag, lbn, blocks) == Next::Stop {
                 return;
             }
             lbn = lbn.saturating_add(span);
@@ -154,12 +156,8 @@ impl Walk<'_, '_> {
         let reached = (blocks - lbn).div_ceil(span).min(layout.fs_nindir.into());
         let mut stray = None;
         for (index, bytes) in (0_u32..).zip(block.chunks_exact(layout.pointer_size())) {
-            let pointer = if bytes.len() == 8 {
-                i64::get(bytes, layout.endian).cast_unsigned()
-            } else {
-                i64::from(i32::get(bytes, layout.endian)).cast_unsigned()
-            };
-            if self.is_hole(pointer) {
+            let pointer = pointer_at(layout, bytes);
+            if self.node.is_hole(pointer) {
                 continue;
             }
             if u64::from(index) >= reached {

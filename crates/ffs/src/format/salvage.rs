@@ -37,10 +37,7 @@ impl Salvaged {
     pub(crate) fn objections(self) -> impl Iterator<Item = Objection> {
         let copy = self.copy_at.map(|at| Objection {
             reason: format!("its superblock cannot be used; the copy at byte {at} stands in"),
-            remedy: format!(
-                "copy its files away, or repair it with the fsck of its own system (fsck_ffs -b {})",
-                at / DEV_BSIZE
-            ),
+            remedy: "repair it with spindle fsck -y, or copy its files away".into(),
             overridable: false,
         });
         let truncated = (self.missing_bytes > 0).then(|| Objection {

@@ -13,9 +13,11 @@ use crate::check::inodes::bad_address;
 use crate::check::node::{Node, kind};
 use crate::check::reader::Reader;
 use crate::check::state::{BlockMap, State};
-use crate::check::walk::{Next, Step, Walker};
+use crate::check::walk::{Next, Step, Walker, pointer_at};
+use crate::format::layout::Layout;
 use crate::format::ondisk::NDADDR;
 use crate::format::units::{Frag, Lbn};
+use spindle_ondisk::Field;
 use spindle_vfs::Result;
 
 /// Bytes of files that are copied at most: they are kept in memory until the repair is known to be
@@ -23,8 +25,6 @@ use spindle_vfs::Result;
 const COPIED_MAX: u64 = 256 << 20;
 /// Bytes of inodes read at once.
 const RUN_BYTES: usize = 64 << 10;
-/// Pointers of snapshots that are marks.
-const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// A walk through all files.
 struct Walk<'w, 'a> {
@@ -165,7 +165,7 @@ impl Walk<'_, '_> {
 
     /// Returns what a pointer to `frags` fragments should be.
     fn data(&mut self, node: &Node, old: u64, frags: u32) -> Result<u64> {
-        if self.is_hole(node, old) {
+        if node.is_hole(old) {
             return Ok(old);
         }
         let (layout, image) = (self.round.layout(), self.round.image);
@@ -185,7 +185,7 @@ impl Walk<'_, '_> {
     /// Returns what a pointer to an indirect block should be, from which the last `blocks` blocks
     /// of the file hang, and puts the pointers in it right.
     fn indirect(&mut self, node: &Node, level: u32, old: u64, blocks: u64) -> Result<u64> {
-        if self.is_hole(node, old) {
+        if node.is_hole(old) {
             return Ok(old);
         }
         let (layout, image) = (self.round.layout(), self.round.image);
@@ -202,11 +202,10 @@ impl Walk<'_, '_> {
         let reached = blocks.div_ceil(span).min(layout.fs_nindir.into());
         let (mut some, mut bad) = (0, 0);
         for bytes in before.chunks_exact(width).take(usize::try_from(reached).unwrap_or(usize::MAX)) {
-            let pointer = self.round.pointer(bytes);
+            let pointer = pointer_at(layout, bytes);
             some += u32::from(pointer != 0);
-            bad += u32::from(
-                !self.is_hole(node, pointer) && bad_address(layout, pointer, layout.fs_frag).is_some(),
-            );
+            bad +=
+                u32::from(!node.is_hole(pointer) && bad_address(layout, pointer, layout.fs_frag).is_some());
         }
         if bad > some / 2 {
             self.lost = true;
@@ -220,14 +219,14 @@ impl Walk<'_, '_> {
         };
         let mut after = before.clone();
         for (n, bytes) in (0_u64..).zip(after.chunks_exact_mut(width)) {
-            let pointer = self.round.pointer(bytes);
+            let pointer = pointer_at(layout, bytes);
             let wanted = match level {
                 _ if n >= reached => 0,
                 1 => self.data(node, pointer, layout.fs_frag)?,
                 _ => self.indirect(node, level - 1, pointer, blocks - n * span)?,
             };
             if wanted != pointer {
-                self.round.put_pointer(bytes, wanted);
+                put_pointer(layout, bytes, wanted);
             }
         }
         if new != old || after != before {
@@ -235,10 +234,6 @@ impl Walk<'_, '_> {
             image.put(layout.byte(Frag(new)), &after)?;
         }
         Ok(new)
-    }
-
-    fn is_hole(&self, node: &Node, pointer: u64) -> bool {
-        pointer == 0 || (node.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
     }
 
     /// Claims fragments; returns false if somebody has some of them.
@@ -267,5 +262,14 @@ impl Walk<'_, '_> {
             None => self.lost = true,
         }
         room
+    }
+}
+
+/// Sets the pointer at the start of `bytes`.
+fn put_pointer(layout: &Layout, bytes: &mut [u8], frag: u64) {
+    if layout.pointer_size() == 8 {
+        frag.put(bytes, layout.endian);
+    } else {
+        u32::try_from(frag).unwrap_or(0).put(bytes, layout.endian);
     }
 }

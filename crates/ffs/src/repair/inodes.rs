@@ -26,7 +26,9 @@ impl Round<'_> {
                 Finding::PartialInode { ino } | Finding::BadMode { ino, .. } => {
                     self.rescue_directory(ino)? || self.image.clear_inode(ino)?
                 }
-                Finding::NoDevice { ino } => self.image.clear_inode(ino)?,
+                Finding::NoDevice { ino } | Finding::LinkHasNul { ino, offset: 0, .. } => {
+                    self.image.clear_inode(ino)?
+                }
                 Finding::BadSize { ino, .. } => self.guess_size(ino)?,
                 Finding::SpecialFileSize { ino, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_size(0))?
@@ -42,7 +44,6 @@ impl Round<'_> {
                     self.image.change_inode(ino, |fields| fields.set_attributes(offset))?
                 }
                 Finding::ExtattrNamespace { ino, offset, .. } => self.drop_attribute(ino, offset)?,
-                Finding::LinkHasNul { ino, offset: 0, .. } => self.image.clear_inode(ino)?,
                 Finding::LinkHasNul { ino, offset, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_size(offset.into()))?
                 }
@@ -185,26 +186,7 @@ impl Round<'_> {
             && !(hashed && check_hash(&bytes, DI_CKHASH) != node.ckhash))
     }
 
-    /// Returns the bytes of a pointer at the start of `bytes`, as an address.
-    pub(super) fn pointer(&self, bytes: &[u8]) -> u64 {
-        if self.layout().pointer_size() == 8 {
-            i64::get(bytes, self.layout().endian).cast_unsigned()
-        } else {
-            i64::from(i32::get(bytes, self.layout().endian)).cast_unsigned()
-        }
-    }
-
-    /// Sets the pointer at the start of `bytes`.
-    pub(super) fn put_pointer(&self, bytes: &mut [u8], frag: u64) {
-        if self.layout().pointer_size() == 8 {
-            frag.put(bytes, self.layout().endian);
-        } else {
-            u32::try_from(frag).unwrap_or(0).put(bytes, self.layout().endian);
-        }
-    }
-
-    /// Returns the bytes of a block of a directory that hold byte `offset`: the address of its
-    /// chunk, and the byte in it.
+    /// Returns the address of the chunk of a directory that holds byte `offset`, and the byte in it.
     pub(super) fn chunk_of(&self, dir: u32, offset: u64) -> Option<(u64, usize)> {
         let layout = self.layout();
         let state = &self.checker.state;

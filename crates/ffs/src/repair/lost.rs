@@ -1,4 +1,5 @@
-//! Files and directories without names, which get some in `lost+found`.
+//! Files and directories without names, which get some in `lost+found`, and a log that no
+//! superblock names.
 //!
 //! This is done by the file system itself, mounted on the planned state: at that time everything
 //! but these names and their counts is right.
@@ -7,6 +8,7 @@ use super::Round;
 use crate::check::Finding;
 use crate::check::node::kind;
 use crate::format::layout::ROOT_INO;
+use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::tree::inode::Inode;
 use crate::tree::mount::{Ffs, OpenOptions};
@@ -53,8 +55,7 @@ pub(super) fn give_names(
     clock: &Arc<dyn Clock>,
     unnamed: &[(u32, FileKind)],
 ) -> Result<bool> {
-    let options = OpenOptions { force: true, log: LogUse::Never, seed: Some(0), ..OpenOptions::default() };
-    let ffs = Ffs::open(device.clone(), clock.clone(), &options)?;
+    let ffs = mount(device, clock)?;
     if ffs.read_only() {
         return Err(Error::ReadOnly);
     }
@@ -72,6 +73,27 @@ pub(super) fn give_names(
         Ok(()) | Err(Error::NoSpace | Error::TooManyLinks) => Ok(named),
         Err(error) => Err(error),
     }
+}
+
+/// Puts the place of the log into the superblock of the file system on `device`, if a log is there
+/// that it does not name: one from a replica does not, nor one that a repair has left behind that
+/// was cut. Nothing of such a log is replayed.
+///
+/// # Errors
+/// Device errors.
+pub(super) fn find_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<()> {
+    let place = mount(device, clock)?.forgotten_log()?;
+    if place.is_some() {
+        let mut superblock = Superblock::open(&**device)?;
+        superblock.set_log_place(place);
+        superblock.write(&**device)?;
+    }
+    Ok(())
+}
+
+fn mount(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Ffs> {
+    let options = OpenOptions { force: true, log: LogUse::Never, seed: Some(0), ..OpenOptions::default() };
+    Ffs::open(device.clone(), clock.clone(), &options)
 }
 
 /// Returns `lost+found`, made if there is none.

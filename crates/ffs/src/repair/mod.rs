@@ -147,9 +147,13 @@ pub fn plan(
     let standard = Options { replica: None, limit: options.limit };
     let mut after = check(&*planner.overlay, &standard, &mut |_| ())?;
     if let Some(left) = after.findings.iter().find(|found| found.severity != Severity::Note) {
-        let reason = left.to_string();
-        return Ok(Plan::refused(before, reason));
+        let full =
+            matches!(left.finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. });
+        let why = if full { "; there is no space for its name in lost+found" } else { "" };
+        return Ok(Plan::refused(before, format!("{left}{why}")));
     }
+    let planned: Arc<dyn Device> = planner.overlay.clone();
+    lost::find_log(&planned, clock)?;
     let marked = Superblock::open(&*planner.overlay)?.mark_checked(&*planner.overlay, clock.now())?;
     if let Some(objection) = marked.first() {
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));

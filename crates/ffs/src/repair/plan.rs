@@ -72,13 +72,12 @@ impl Plan {
         let mut changes = overlay.changes()?;
         let mut sectors = Vec::new();
         for (at, meanwhile) in (start..).step_by(sector).zip(bytes.chunks(sector)) {
-            let change = match changes.iter().find(|change| change.at == at) {
-                Some(change) => change.clone(),
-                None => {
-                    let mut old = vec![0; sector];
-                    overlay.read_at(at, &mut old)?;
-                    Change { at, new: old.clone(), old }
-                }
+            let change = if let Some(change) = changes.iter().find(|change| change.at == at) {
+                change.clone()
+            } else {
+                let mut old = vec![0; sector];
+                overlay.read_at(at, &mut old)?;
+                Change { at, new: old.clone(), old }
             };
             sectors.push((change, meanwhile.to_vec()));
         }

@@ -62,9 +62,10 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         | Finding::DuplicateName { .. }
         | Finding::ExtraParent { .. } => ("remove the entry", Some("the name")),
         Finding::EntryType { .. } => ("correct the type", None),
-        Finding::UnreferencedDirectory { .. } => ("give it a name in lost+found", None),
         Finding::UnreferencedFile { nlink: 0, .. } => ("free the inode of a removed file", None),
-        Finding::UnreferencedFile { .. } => ("give it a name in lost+found", None),
+        Finding::UnreferencedDirectory { .. } | Finding::UnreferencedFile { .. } => {
+            ("give it a name in lost+found", None)
+        }
         Finding::DirectoryLoop { .. } => ("cut the loop, and give it a name in lost+found", Some("a name")),
         Finding::GroupUnusable { .. } => ("make the cylinder group anew from the inodes", None),
         Finding::GroupField { .. }

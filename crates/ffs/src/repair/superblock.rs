@@ -63,14 +63,11 @@ impl Round<'_> {
         let device = self.image.device;
         let mut torn = Superblock::find_torn(device)?;
         torn.retain(|superblock| superblock.layout == *self.layout() && !self.named);
-        let mut superblock = match torn.pop() {
-            Some(torn) => torn,
-            None => {
-                let mut replica = self.checker.superblock.clone();
-                forget_log(&mut replica);
-                replica
-            }
-        };
+        let mut superblock = torn.pop().unwrap_or_else(|| {
+            let mut replica = self.checker.superblock.clone();
+            forget_log(&mut replica);
+            replica
+        });
         superblock.set_clean(false, false, self.now);
         superblock.write(device)?;
         Ok(())
@@ -97,10 +94,10 @@ impl Round<'_> {
             return Ok(false);
         }
         let Some((against, fs)) = votes.into_values().max_by_key(|(count, _)| *count) else {
-            return match agree > 0 || self.groups_confirm()? {
-                true => Ok(false),
-                false => Err(unconfirmed("no replica and too few cylinder groups confirm the superblock")),
-            };
+            if agree > 0 || self.groups_confirm()? {
+                return Ok(false);
+            }
+            return Err(unconfirmed("no replica and too few cylinder groups confirm the superblock"));
         };
         match against.cmp(&(agree + 1)) {
             std::cmp::Ordering::Less => Ok(false),

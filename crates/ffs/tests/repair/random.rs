@@ -80,11 +80,12 @@ fn place(image: &Image, target: Target, rng: &mut SmallRng) -> Option<Range<u64>
 
 /// Damages some structures. Returns the bytes that may be others now.
 fn hurt(image: &mut Image, rng: &mut SmallRng) -> Vec<Range<u64>> {
+    let good = image.clone();
     let targets = if rng.random() { NAMES } else { MAPS };
     let mut damaged = Vec::new();
     for _ in 0..[1, 1, 2, 5, 20][rng.random_range(0..5)] {
         let target = targets[rng.random_range(0..targets.len())];
-        let Some(range) = place(image, target, rng) else { continue };
+        let Some(range) = place(&good, target, rng) else { continue };
         let bytes = &mut image.bytes[index(range.start)..index(range.end)];
         if rng.random_ratio(1, 10) {
             // A sector that was lost or written to the wrong place.
@@ -119,7 +120,7 @@ fn hurt(image: &mut Image, rng: &mut SmallRng) -> Vec<Range<u64>> {
 fn extents(image: &Image, ino: u32) -> Vec<Range<u64>> {
     let layout = image.layout();
     let at = image.inode(ino);
-    let mut extents = vec![at..at + layout.inode_size() as u64];
+    let mut extents: Vec<_> = std::iter::once(at..at + layout.inode_size() as u64).collect();
     let block = |frag: u64, layout: &Layout| {
         let at = layout.byte(Frag(frag));
         at..at + u64::from(layout.fs_bsize)

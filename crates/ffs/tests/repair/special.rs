@@ -11,6 +11,9 @@ use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::sync::Arc;
 
+/// Something that must not be repaired.
+type Change = fn(&mut Image);
+
 const BY: Privilege = Privilege::Root;
 
 /// Returns a file system of each dialect with files in two directories of different groups, one of
@@ -90,7 +93,8 @@ fn no_group_hides_inodes() {
     }
 }
 
-/// Promise: without a root directory, everything that was in it is in `lost+found`.
+/// Promise: without a root directory, everything that was in it is in `lost+found`, where only the
+/// superuser can look.
 #[test]
 fn a_lost_root_is_replaced() {
     for device in filled() {
@@ -107,6 +111,9 @@ fn a_lost_root_is_replaced() {
         let after = tree(&device);
         let gone: Vec<_> = missing(&before, &after);
         assert!(gone.iter().all(|path| path == "/lost+found"), "{}: {gone:?}", image.superblock.dialect);
+        let found = Ffs::open(Arc::new(device.branch()), clock(), &OpenOptions::default()).unwrap();
+        let lost_found = found.lookup(found.root(), b"lost+found").unwrap();
+        assert_eq!((lost_found.perm, lost_found.uid), (0o700, 0));
         let names = |path: &str| after.keys().filter(|name| name.ends_with(path)).count();
         assert_eq!(names("/file7"), 2);
     }
@@ -135,6 +142,55 @@ fn a_superblock_is_restored() {
     let device = MemoryDevice::from_bytes(&image.bytes);
     assert_eq!(repair(&device).refusal, None);
     assert_eq!(device.to_bytes()[at..at + 4], *b"name");
+}
+
+/// Promise: the log is found again where the superblock that named it is lost, and a mount goes on
+/// with it.
+#[test]
+fn a_log_is_found_again() {
+    let parameters = Parameters::new(64 << 20);
+    let device = Arc::new(images::new(&parameters));
+    let options = OpenOptions { seed: Some(1), log: LogUse::Wanted, ..OpenOptions::default() };
+    let mount = |device: &Arc<MemoryDevice>| Ffs::open(device.clone(), clock(), &options).unwrap();
+    mount(&device).unmount().unwrap();
+    let place = Superblock::open(&*device).unwrap().log_place();
+    assert!(place.is_some());
+    device.write_at(65536, &[0; 8192]).unwrap();
+    assert_eq!(repair(&device).refusal, None);
+    assert_eq!(damage(&device), Vec::<String>::new());
+    assert_eq!(Superblock::open(&*device).unwrap().log_place(), place);
+    let fs = mount(&device);
+    assert_eq!(fs.log_at_open().place, place);
+    fs.create(fs.root(), b"new", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap();
+    fs.unmount().unwrap();
+    assert_eq!(damage(&device), Vec::<String>::new());
+    assert!(tree(&device).contains_key("/new"));
+}
+
+/// Promise: without space for a name in `lost+found` nothing is changed, and the reason is given.
+#[test]
+fn full_file_systems_are_refused() {
+    let device = Arc::new(images::new(&Parameters { minfree: Some(0), ..Parameters::new(2 << 20) }));
+    let options = OpenOptions { seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
+    let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
+    let node = NewNode::new(FileKind::Regular, 0o644);
+    fs.create(fs.root(), b"orphan", &node, BY).unwrap();
+    let dir = fs.create(fs.root(), b"dir", &NewNode::new(FileKind::Directory, 0o755), BY).unwrap().ino;
+    for n in 0.. {
+        let Ok(file) = fs.create(dir, format!("{n}").as_bytes(), &node, BY) else { break };
+        if fs.write(file.ino, 0, &[1; 4096], BY).is_err() {
+            break;
+        }
+    }
+    fs.unmount().unwrap();
+    drop(fs);
+    let mut image = Image::new(&device);
+    let entry = image.entry("orphan");
+    image.put(entry, 0_u32);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let plan = repair(&device);
+    assert!(plan.refusal.is_some_and(|reason| reason.contains("no space")), "{:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
 }
 
 /// Promise: where most replicas agree against the superblock about where things are, they are
@@ -245,7 +301,6 @@ fn consent_is_asked_for_each_kind() {
 #[test]
 fn what_must_not_be_written_is_refused() {
     let device = filled().remove(0);
-    type Change = fn(&mut Image);
     let changes: [(&str, Change); 3] = [
         ("snapshots", |i| i.put(i.sb() + 1116, 9_u32)),
         ("journal of soft updates", |i| {
