@@ -170,6 +170,11 @@ pub fn check_and_ask(
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> Result<Checked> {
     let found = detect(&*open_device_unlocked(spec)?);
+    let other = options.format.is_some() || matches!(found, Ok(Found::Old(_) | Found::Mfs(_)));
+    if options.undo.is_some() && other {
+        let what = "an undo file for a file system that is not UFS";
+        return Err(FsError::unsupported(what, "keep a copy of the image")).context(spec);
+    }
     if options.format.is_none() && matches!(found, Ok(Found::Mfs(_))) {
         return check_set(spec, options, phase).context(spec);
     }

@@ -308,6 +308,7 @@ fn old_file_systems() {
     }
     bench.shell(&nfree("\\377"));
     bench.fails("fsck -n a.img", 8, &["a.img"]);
+    bench.fails("fsck -y --undo no -t v7 a.img", 8, &["not UFS"]);
     assert_eq!(bench.run("fsck -p -t v7 a.img").code, 4);
     assert_eq!(bench.run("fsck -y -t v7 a.img").code, 1);
     bench.check("a.img");

@@ -146,11 +146,8 @@ pub fn plan(
     }
     let standard = Options { replica: None, limit: options.limit };
     let mut after = check(&*planner.overlay, &standard, &mut |_| ())?;
-    if let Some(left) = after.findings.iter().find(|found| found.severity != Severity::Note) {
-        let full =
-            matches!(left.finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. });
-        let why = if full { "; there is no space for its name in lost+found" } else { "" };
-        return Ok(Plan::refused(before, format!("{left}{why}")));
+    if after.damages > 0 {
+        return Ok(Plan::refused(before, left_over(&after)));
     }
     let planned: Arc<dyn Device> = planner.overlay.clone();
     lost::find_log(&planned, clock)?;
@@ -166,15 +163,22 @@ pub fn plan(
     Plan::of(before, after, &planner.overlay, &used, clock.now())
 }
 
+/// Returns what a repair would leave, as the reason why it is not made.
+fn left_over(after: &Report) -> String {
+    let Some(left) = after.findings.iter().find(|found| found.severity != Severity::Note) else {
+        return format!("{} problems would be left", after.damages);
+    };
+    let is_unnamed =
+        matches!(left.finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. });
+    let why = if is_unnamed { "; there is no space for its name in lost+found" } else { "" };
+    format!("{left}{why}")
+}
+
 /// Returns what forbids a repair of the file system, given its superblock as a repair would leave
 /// it.
 fn objections(superblock: &mut Superblock, device: &dyn Device, before: &Report) -> Result<Vec<Objection>> {
     superblock.salvaged = None;
     let mut objections = superblock.objections(device)?;
-    let unread = before.findings.iter().find(|found| matches!(found.finding, Finding::Unreadable { .. }));
-    if let Some(found) = unread {
-        objections.push(Objection { reason: found.to_string(), remedy: COPY.into(), overridable: false });
-    }
     let journal = superblock.flags() & flags::FS_SUJ != 0 && superblock.dialect == Dialect::FreeBsd;
     if journal && !before.marked_clean {
         objections.push(Objection {
@@ -208,6 +212,10 @@ impl Planner {
             let (superblock, replica) = find_superblock(&*device, &options, &mut findings)?;
             let mut quiet = |_| ();
             let checker = Checker::run(&*device, &superblock, replica, findings, &mut quiet)?;
+            let is_unread = |finding: &&Finding| matches!(finding, Finding::Unreadable { .. });
+            if let Some(unread) = checker.findings.list().iter().find(is_unread) {
+                return Err(Error::unsupported(unread.to_string(), COPY));
+            }
             if self.used.is_none() {
                 self.used = Some(checker.state.used.clone());
             }

@@ -23,6 +23,11 @@ impl Round<'_> {
     /// [`Error::Unsupported`] if nothing confirms what it says.
     pub(super) fn superblocks(&mut self) -> Result<bool> {
         if self.checker.from_replica {
+            let (agree, _) = self.votes()?;
+            let most = agree > 1 && agree > self.layout().fs_ncg / 2;
+            if !(self.named || most || self.groups_confirm()?) {
+                return Err(unconfirmed("nothing confirms the replica that was found"));
+            }
             self.restore()?;
             return Ok(true);
         }
@@ -73,12 +78,11 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Lets the replicas decide about the constants of the superblock. Returns true if they have
-    /// changed it.
-    fn outvoted(&self) -> Result<bool> {
+    /// Returns how many replicas agree with the superblock about what never changes, and what most
+    /// of the others say, with their number.
+    fn votes(&self) -> Result<(u32, Option<(u32, Fs)>)> {
         let layout = self.layout();
-        let superblock = self.checker.superblock;
-        let own = agreed_fields(&superblock.fs, layout);
+        let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
         for cgx in 0..layout.fs_ncg {
             let Some(raw) = Superblock::read_raw(self.image.device, layout.byte(layout.cgsblock(cgx)))?
@@ -90,10 +94,19 @@ impl Round<'_> {
             }
         }
         let agree = votes.remove(&own).map_or(0, |(count, _)| count);
+        Ok((agree, votes.into_values().max_by_key(|(count, _)| *count)))
+    }
+
+    /// Lets the replicas decide about the constants of the superblock. Returns true if they have
+    /// changed it.
+    fn outvoted(&self) -> Result<bool> {
+        let layout = self.layout();
+        let superblock = self.checker.superblock;
         if superblock.check_hashes().superblock {
             return Ok(false);
         }
-        let Some((against, fs)) = votes.into_values().max_by_key(|(count, _)| *count) else {
+        let (agree, others) = self.votes()?;
+        let Some((against, fs)) = others else {
             if agree > 0 || self.groups_confirm()? {
                 return Ok(false);
             }

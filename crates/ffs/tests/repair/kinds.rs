@@ -1,8 +1,11 @@
 //! Each kind of damage that the tests of the check plant.
 
-use super::victim::{beyond_repair, checked, damage, missing, repair, tree};
+use super::victim::{beyond_repair, checked, clock, damage, missing, repair, tree};
 use crate::tables;
-use spindle_device::MemoryDevice;
+use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::check::Options;
+use spindle_ffs::repair::{Scope, plan};
+use std::sync::Arc;
 
 /// The paths that the damage of a name costs; all others cost none.
 const LOSSES: &[(&str, &[&str])] = &[
@@ -43,6 +46,13 @@ fn every_damage_is_repaired() {
             let mut image = image.clone();
             plant(&mut image);
             if !image.unreadable.is_empty() {
+                let device: Arc<dyn Device> = Arc::new(image.device());
+                let limits = [Options::default(), Options { limit: 0, ..Options::default() }];
+                for options in limits {
+                    let plan = plan(&device, &clock(), &options, Scope::All, &mut |_| true, &mut |_| ());
+                    let plan = plan.unwrap();
+                    assert!(plan.refusal.is_some() && !plan.changes_anything(), "{name}");
+                }
                 continue;
             }
             let device = MemoryDevice::from_bytes(&image.bytes);

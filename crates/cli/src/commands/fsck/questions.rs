@@ -38,7 +38,8 @@ impl Questions {
     pub fn ask(&mut self, finding: &FfsFinding) -> bool {
         *self.answers.entry(finding.kind()).or_insert_with(|| {
             let what = remedy(finding).map_or("repair it", |remedy| remedy.repair);
-            ask(&format!("{finding}\n{what}?")).unwrap_or(false)
+            let shown = crate::text::printable(finding.to_string().as_bytes());
+            ask(&format!("{shown}\n{what}?")).unwrap_or(false)
         })
     }
 }
