@@ -8,7 +8,7 @@ use crate::check::Finding;
 use crate::check::setup::{agreed_fields, copy_constants};
 use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
-use crate::format::ondisk::{FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2};
+use crate::format::ondisk::{FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
 use crate::format::superblock::{Superblock, decode};
 use spindle_vfs::{Error, Result};
 use std::collections::HashMap;
@@ -85,10 +85,7 @@ impl Round<'_> {
         let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
         for cgx in 0..layout.fs_ncg {
-            let Some(raw) = Superblock::read_raw(self.image.device, layout.byte(layout.cgsblock(cgx)))?
-            else {
-                continue;
-            };
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
             if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
                 votes.entry(agreed_fields(&fs, layout)).or_insert((0, fs)).0 += 1;
             }

@@ -9,6 +9,7 @@ use rand::{Rng, SeedableRng};
 use spindle_clock::Mutex;
 use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_ffs::Superblock;
 use spindle_ffs::repair::{Scope, undo};
 use std::collections::BTreeSet;
 
@@ -94,7 +95,8 @@ fn damaged(rng: &mut SmallRng) -> (&'static str, Image, MemoryDevice) {
 
 /// Promise: wherever a repair is cut, and whatever of the writes since the last flush is lost,
 /// another repair comes to a file system without damage, with the same contents of all files as
-/// the repair that was not cut.
+/// the repair that was not cut. From the first change to the last the superblock does not say
+/// "clean".
 #[test]
 fn torture_cut_repairs() {
     let seed = seed();
@@ -110,8 +112,13 @@ fn torture_cut_repairs() {
         let events = recorder.events.lock().clone();
         let whole = tree(&recorder.inner);
         let inodes: BTreeSet<u64> = whole.values().map(|file| file.ino).collect();
+        let flushes: Vec<_> = (0..events.len()).filter(|&n| matches!(events[n], Event::Flush)).collect();
+        let (first, last) = (flushes[0], flushes[flushes.len() - 2]);
         for end in 1..events.len() {
             let medium = cut(&device, &events, end, &mut rng);
+            if (first + 1..=last).contains(&end) {
+                assert!(!Superblock::open(&medium).unwrap().is_clean(), "seed {case}: {name}, cut at {end}");
+            }
             let again = repair(&medium);
             assert_eq!(again.refusal, None, "seed {case}: {name}, cut at {end}");
             assert_eq!(damage(&medium), Vec::<String>::new(), "seed {case}: {name}, cut at {end}");

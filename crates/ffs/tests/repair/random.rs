@@ -11,13 +11,9 @@ use spindle_ffs::repair::Scope;
 use spindle_ffs::{Frag, Layout};
 use std::ops::Range;
 
-/// Cases without and with `SPINDLE_LONG`.
-const CASES: u64 = 60;
-const CASES_LONG: u64 = 20_000;
-
-/// Returns the number of cases.
-pub fn cases(usual: u64) -> u64 {
-    if std::env::var_os("SPINDLE_LONG").is_some() { CASES_LONG } else { usual }
+/// Returns the number of cases of a random test.
+pub fn cases(default: u64) -> u64 {
+    std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default)
 }
 
 /// A structure that is damaged.
@@ -174,7 +170,7 @@ fn torture_random_damage() {
     let images: Vec<&Image> = tables::all().iter().filter_map(|(image, _)| *image).collect();
     let trees: Vec<Tree> = images.iter().map(|image| tree(&MemoryDevice::from_bytes(&image.bytes))).collect();
     let (mut done, mut refused) = (0, 0);
-    for case in 0..cases(CASES) {
+    for case in 0..cases(60) {
         let case = seed.wrapping_add(case);
         let mut rng = SmallRng::seed_from_u64(case);
         let n = rng.random_range(0..images.len());
