@@ -42,7 +42,7 @@ impl Round<'_> {
             let sealed = self.checker.hashes.groups
                 && !self.memory.doubtful.contains(&cgx)
                 && check_hash(&block, CG_CKHASH) == Cg::decode(&block, layout.endian).cg_ckhash;
-            for ino in first.max(base + ready)..first + inodes {
+            for ino in first.max(base + ready)..(first + inodes).min(base + layout.fs_ipg) {
                 if !sealed && self.may_be_a_file(ino)? {
                     let most: &mut u32 = needed.entry(cgx).or_default();
                     *most = (*most).max((ino - base + 1).next_multiple_of(layout.fs_inopb));

@@ -107,7 +107,7 @@ impl Round<'_> {
         let layout = self.layout();
         let node = self.node(ino)?;
         let frag = u64::from(layout.fs_frag);
-        let held = node.blocks * 512 / u64::from(layout.fs_fsize);
+        let held = node.blocks / u64::from(layout.fs_fsize / 512);
         let last = node.db.iter().rposition(|&pointer| pointer != 0);
         let others = node.db.iter().filter(|&&pointer| pointer != 0).count().saturating_sub(1) as u64;
         let tail = held.checked_sub(others * frag).filter(|tail| (1..=frag).contains(tail));
