@@ -55,8 +55,8 @@ impl CowDevice {
         self
     }
 
-    /// Returns the sectors that were written and are no longer what they are on the other device, by
-    /// address.
+    /// Returns the sectors that were written and are no longer what they are on the other device,
+    /// by address.
     ///
     /// # Errors
     /// Those of reading the other device.

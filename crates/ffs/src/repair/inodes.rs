@@ -186,7 +186,8 @@ impl Round<'_> {
             && !(hashed && check_hash(&bytes, DI_CKHASH) != node.ckhash))
     }
 
-    /// Returns the address of the chunk of a directory that holds byte `offset`, and the byte in it.
+    /// Returns the address of the chunk of a directory that holds byte `offset`, and the byte in
+    /// it.
     pub(super) fn chunk_of(&self, dir: u32, offset: u64) -> Option<(u64, usize)> {
         let layout = self.layout();
         let state = &self.checker.state;

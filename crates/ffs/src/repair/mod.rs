@@ -106,7 +106,7 @@ enum End {
     Over,
 }
 
-/// Plans the repair of the file system on `device`, which is not written to. For each kind of
+/// Decides how to repair the file system on `device`, which is not written to. For each kind of
 /// finding, `agree` is asked once whether it may be repaired: without its consent to all of them
 /// there is no repair. `progress` hears of the check before the repair.
 ///
