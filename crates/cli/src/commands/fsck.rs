@@ -153,11 +153,13 @@ fn fsck(args: &Args) -> Result<u8> {
         && !report.is_clean()
     {
         ufs::show(&mut out, image, report, log.as_ref())?;
+        out.finish()?;
         let mut questions = Questions::default();
         if questions.ask_all(report)? {
             options.repair = Repair::Yes;
             checked = check_and_ask(&spec, &options, &mut |finding| questions.ask(finding), &mut phase)?;
         }
+        out = Output::stdout();
         if let Checked::Ffs { report, repair, .. } = &checked {
             ufs::show_result(&mut out, image, report, repair)?;
         }

@@ -240,6 +240,11 @@ fn exit_codes_of_fsck() {
     bench.shell("cp undo spoilt; printf x | dd of=spoilt bs=1 seek=99 conv=notrunc status=none");
     bench.fails("fsck --undo-with spoilt a.img", 8, &["damaged"]);
     bench.fails("fsck -y --undo undo a.img", 8, &["undo", "exists"]);
+    // On a terminal it asks.
+    let asked = format!("script -qec '{} fsck ask.img' /dev/null", env!("CARGO_BIN_EXE_spindle"));
+    bench.shell(&format!("cp a.img ask.img; printf 'n\\n' | {asked} || test $? = 4; cmp a.img ask.img"));
+    bench.shell(&format!("yes y | head -n 20 | {asked} > log || test $? = 1; grep 'problems repaired' log"));
+    bench.check("ask.img");
     bench.write("none.img", [0; 4096]);
     bench.fails("fsck -n none.img", 8, &["none.img", "superblock"]);
     bench.fails("fsck -n missing.img", 8, &["missing.img", "No such file"]);
