@@ -13,6 +13,17 @@ pub struct CowDevice {
     state: Mutex<State>,
 }
 
+/// A sector that was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its address in bytes.
+    pub at: u64,
+    /// What it is on the other device.
+    pub old: Vec<u8>,
+    /// What it was changed to.
+    pub new: Vec<u8>,
+}
+
 #[derive(Default)]
 struct State {
     /// Changed sectors by address.
@@ -42,6 +53,24 @@ impl CowDevice {
     pub fn read_only(mut self) -> Self {
         self.info.read_only = true;
         self
+    }
+
+    /// Returns the sectors that were written and are no longer what they are on the other device,
+    /// by address.
+    ///
+    /// # Errors
+    /// Those of reading the other device.
+    pub fn changes(&self) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        for (&at, new) in &self.state.lock().written {
+            let mut old = vec![0; new.len()];
+            self.inner.read_at(at, &mut old)?;
+            if old != *new {
+                changes.push(Change { at, old, new: new.clone() });
+            }
+        }
+        changes.sort_unstable_by_key(|change| change.at);
+        Ok(changes)
     }
 
     /// Returns the sectors of `buf` and their addresses, from `offset` on.
@@ -125,5 +154,15 @@ mod tests {
         assert!(part[..512] == [2; 512] && part[512..] == [1; 512]);
         assert!(device.write_at(0, &part).is_err() && device.discard(0, 512).is_err());
         assert!(inner.to_bytes() == [1; 4096]);
+    }
+
+    /// Promise: the changes are the sectors whose bytes are different now, in order.
+    #[test]
+    fn lists_what_has_changed() {
+        let device = CowDevice::new(Arc::new(MemoryDevice::from_bytes(&[1; 4096])));
+        device.write_at(2048, &[3; 512]).unwrap();
+        device.write_at(512, &[[1; 512], [2; 512]].concat()).unwrap();
+        let change = |at, new| Change { at, old: vec![1; 512], new: vec![new; 512] };
+        assert_eq!(device.changes().unwrap(), [change(1024, 2), change(2048, 3)]);
     }
 }

@@ -30,7 +30,7 @@ mod window;
 mod workers;
 
 pub use buffer::AlignedBuf;
-pub use cow::CowDevice;
+pub use cow::{Change, CowDevice};
 pub use error::{Error, Result};
 pub use file::{Caching, Claim, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};

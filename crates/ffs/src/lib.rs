@@ -5,21 +5,24 @@
 //! every change is made to buffers inside a transaction, with the counts of its group and of the
 //! whole kept exact in the same one.
 //!
-//! [`Ffs::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks one.
-//! The caller asks [`Ffs::read_only_reasons`] why it could not write, gives back the references it
-//! was given, and calls `unmount` in the end: without it the file system stays marked as in use.
+//! [`Ffs::open`] gives a [`spindle_vfs::FileSystem`]; [`newfs`] makes one, [`check`] checks one,
+//! and [`repair`] repairs one. The caller asks [`Ffs::read_only_reasons`] why it could not write,
+//! gives back the references it was given, and calls `unmount` in the end: without it the file
+//! system stays marked as in use.
 //!
 //! The folders stand on each other, and a test holds them to it: `format` (what is on the device),
 //! `log` (the write-ahead log), `volume` (space and inodes, changed in transactions), `tree`
 //! (files, names and the operations). Beside them stand [`newfs`], [`check`] and [`tunefs`], which
-//! need no mount. A newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is)
-//! and [`Superblock`] first, then `volume::alloc`, `tree::file`, `tree::dir` and `tree::ops`.
+//! need no mount; [`repair`] stands on the check and the tree. A newcomer reads [`ondisk`] (the
+//! structures), [`Layout`] (where everything is) and [`Superblock`] first, then `volume::alloc`,
+//! `tree::file`, `tree::dir` and `tree::ops`.
 //! The crate `spindle_tree` gives the order of the locks.
 
 pub mod check;
 mod format;
 mod log;
 pub mod newfs;
+pub mod repair;
 mod tree;
 pub mod tunefs;
 mod volume;

@@ -1,7 +1,7 @@
 //! Checking a file system, as `fsck(8)` does.
 //!
-//! The fast file system is checked and not repaired yet: [`Repair`] replays its log first. The
-//! multi-structured and the old file systems are also repaired.
+//! [`Repair`] says what a check may change. The repair of a fast file system is planned as a whole
+//! before anything of it is written, and can be taken back ([`Options::undo`], [`undo`]).
 
 use crate::detect::{Found, detect, detect_damaged};
 use crate::error::{Context, Result};
@@ -9,13 +9,17 @@ use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
+use spindle_ffs::repair::Scope;
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
 use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use spindle_ffs::check::Report as FfsReport;
+pub use spindle_ffs::check::{Finding as FfsFinding, Report as FfsReport};
+pub use spindle_ffs::repair::{Remedy, remedy};
 pub use spindle_mfs::check::Report as MfsReport;
 pub use spindle_tree::check::{Phase, Repaired, Severity};
 pub use spindle_v7::check::Report as OldReport;
@@ -26,9 +30,9 @@ pub enum Repair {
     /// Nothing: a log is replayed in memory only.
     #[default]
     No,
-    /// Replay the log; repair what can be repaired without loss (old file systems).
+    /// Replay the log; repair, if everything can be repaired without loss.
     Preen,
-    /// Replay the log; repair everything (old file systems).
+    /// Replay the log; repair everything.
     Yes,
 }
 
@@ -43,11 +47,13 @@ pub struct Options {
     pub format: Option<Format>,
     /// Maximum number of findings to list.
     pub limit: usize,
+    /// A file to be made, with which the repair of a fast file system can be taken back.
+    pub undo: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { repair: Repair::No, superblock: None, format: None, limit: 10_000 }
+        Self { repair: Repair::No, superblock: None, format: None, limit: 10_000, undo: None }
     }
 }
 
@@ -98,6 +104,18 @@ pub enum Marking {
     Refused(Vec<Objection>),
 }
 
+/// What a check that may change something did about the damage of a fast file system.
+#[derive(Clone, Debug, Default)]
+pub enum FfsRepair {
+    /// There is no damage, or nothing was to be changed.
+    #[default]
+    None,
+    /// There is no repair, for this reason; nothing was changed.
+    Refused(String),
+    /// It was repaired; this is what a check finds now.
+    Done(Box<FfsReport>),
+}
+
 /// The result of a check.
 #[derive(Clone, Debug)]
 pub enum Checked {
@@ -107,8 +125,10 @@ pub enum Checked {
         report: FfsReport,
         /// What the log did to the check, if anything.
         log: Option<LogEffect>,
-        /// Whether it was marked clean.
+        /// Whether it was marked clean without a repair.
         marking: Marking,
+        /// Whether it was repaired.
+        repair: FfsRepair,
     },
     /// Of an old file system.
     Old(Repaired<OldReport>),
@@ -121,6 +141,7 @@ impl Checked {
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         match self {
+            Self::Ffs { repair: FfsRepair::Done(after), .. } => after.is_clean(),
             Self::Ffs { report, .. } => report.is_clean(),
             Self::Old(repaired) => repaired.after.is_clean(),
             Self::Mfs(repaired) => repaired.after.is_clean(),
@@ -134,7 +155,26 @@ impl Checked {
 /// If there is no file system to check, another program is writing it, or the device fails. Damage
 /// is not an error: see [`Checked`].
 pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
+    check_and_ask(spec, options, &mut |_| true, phase)
+}
+
+/// Checks as [`check`] does. Before a fast file system is repaired, `agree` is asked about the
+/// first finding of each kind: without its consent to all of them, nothing is changed.
+///
+/// # Errors
+/// Those of [`check`].
+pub fn check_and_ask(
+    spec: &Spec,
+    options: &Options,
+    agree: &mut dyn FnMut(&FfsFinding) -> bool,
+    phase: &mut dyn FnMut(&dyn fmt::Display),
+) -> Result<Checked> {
     let found = detect(&*open_device_unlocked(spec)?);
+    let other = options.format.is_some() || matches!(found, Ok(Found::Old(_) | Found::Mfs(_)));
+    if options.undo.is_some() && other {
+        let what = "an undo file for a file system that is not UFS";
+        return Err(FsError::unsupported(what, "keep a copy of the image")).context(spec);
+    }
     if options.format.is_none() && matches!(found, Ok(Found::Mfs(_))) {
         return check_set(spec, options, phase).context(spec);
     }
@@ -144,7 +184,7 @@ pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
         Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
     let checked =
-        if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, phase) };
+        if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, agree, phase) };
     match (checked, found) {
         // What the device has instead.
         (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused_old(spec).unwrap_or(refused)),
@@ -198,28 +238,84 @@ fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
 fn check_ffs(
     device: Arc<dyn Device>,
     options: &Options,
+    agree: &mut dyn FnMut(&FfsFinding) -> bool,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> spindle_vfs::Result<Checked> {
     let (device, log) = recover(device, options.repair == Repair::No)?;
     let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
     let mut last = None;
-    let mut report = spindle_ffs::check::check(&*device, &ffs, &mut |progress| {
+    let mut progress = |progress: spindle_ffs::check::Progress| {
         if last.replace(progress.phase) != Some(progress.phase) {
             phase(&progress.phase);
         }
-    })?;
+    };
+    let scope = match (options.repair, &log) {
+        // What the log has would be lost.
+        (Repair::No, _) | (_, Some(LogEffect::Refused)) => {
+            let report = spindle_ffs::check::check(&*device, &ffs, &mut progress)?;
+            let repair = match &log {
+                Some(LogEffect::Refused) if options.repair != Repair::No && !report.is_clean() => {
+                    FfsRepair::Refused(LogEffect::Refused.to_string())
+                }
+                _ => FfsRepair::None,
+            };
+            return Ok(Checked::Ffs { report, log, marking: Marking::Unchanged, repair });
+        }
+        (Repair::Preen, _) => Scope::Harmless,
+        (Repair::Yes, _) => Scope::All,
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let plan = spindle_ffs::repair::plan(&device, &clock, &ffs, scope, agree, &mut progress)?;
+    let mut report = plan.before.clone();
     let mut marking = Marking::Unchanged;
-    if options.repair != Repair::No
-        && log != Some(LogEffect::Refused)
-        && report.is_clean()
-        && report.replica.is_none()
-        && !report.marked_clean
-    {
+    if report.is_clean() && report.replica.is_none() && !report.marked_clean {
         let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
         report.marked_clean = objections.is_empty();
         marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };
     }
-    Ok(Checked::Ffs { report, log, marking })
+    let repair = match &plan.refusal {
+        Some(reason) => FfsRepair::Refused(reason.clone()),
+        None if plan.changes_anything() => {
+            if let Some(file) = &options.undo {
+                keep(file, &plan.undo_bytes())?;
+            }
+            plan.apply(&*device)?;
+            FfsRepair::Done(Box::new(plan.after))
+        }
+        None => FfsRepair::None,
+    };
+    Ok(Checked::Ffs { report, log, marking, repair })
+}
+
+/// Makes a file with these bytes, durably.
+fn keep(path: &Path, bytes: &[u8]) -> spindle_vfs::Result<()> {
+    let write = || {
+        let mut file = std::fs::File::create_new(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|error| {
+        let what = format!("the undo file {} cannot be written: {error}", path.display());
+        FsError::unsupported(what, "nothing was changed; name another file")
+    })
+}
+
+/// Takes a repair back, with the file that it has made ([`Options::undo`]). Returns the number of
+/// sectors that are as they were before.
+///
+/// # Errors
+/// If the file cannot be read, or is not for this image as it is now; then nothing is changed. If
+/// another program is writing the image, or the device fails.
+pub fn undo(spec: &Spec, file: &Path) -> Result<usize> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        let what = format!("the undo file {} cannot be read: {error}", file.display());
+        FsError::unsupported(what, "name the file that fsck --undo has made")
+    });
+    let device = spec.open(&spindle_device::OpenOptions::read_write());
+    let device = device.map_err(FsError::from).context(spec)?;
+    bytes.and_then(|bytes| spindle_ffs::repair::undo(&*device, &bytes)).context(spec)
 }
 
 /// Replays the log, in memory only if `dry_run`. Returns the device after the replay.

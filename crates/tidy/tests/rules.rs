@@ -99,6 +99,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("newfs", &["format", "newfs"]),
     ("check", &["format", "log", "set", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
+    ("repair", &["format", "log", "volume", "tree", "check", "repair"]),
 ];
 
 /// Promise: inside a file system a folder names only those below it, so that it can be read and

@@ -1,24 +1,29 @@
 //! `spindle fsck`
 
+mod questions;
 mod repaired;
+mod ufs;
 
 use crate::error::{Failure, Result};
 use crate::output::Output;
-use serde::Serialize;
-use spindle::check::{Checked, FfsReport, LogEffect, Marking, Options, Repair, check};
-use spindle::image::reasons;
+use questions::Questions;
+use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
 use spindle::partition;
-use spindle_ffs::check::Severity;
 use spindle_v7::Format;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check a file system
 ///
-/// Runs the five phases of the classic checker and reports each problem with its place. Without -p
-/// and -y nothing is changed. -p and -y repair the old file systems (V7, 32V to 4.1BSD, System V)
-/// and the multi-structured one. They do not repair the fast file system yet; this version only
-/// finds its problems, and marks it clean if there are none.
+/// Runs the five phases of the classic checker and reports each problem with its place. -y repairs
+/// everything, -p only if nothing can be lost by that. Without them nothing is changed, except that
+/// on a terminal fsck asks whether it should repair a fast file system, for each kind of problem.
+/// Files that have lost their names are in lost+found afterwards.
+///
+/// The repair of a fast file system is planned in memory, and checked there, before anything is
+/// written: it leaves no problem, or changes nothing and prints the reason. If it is interrupted,
+/// repair again. With --undo it can be taken back.
 ///
 /// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
 /// -n replays the log in memory, says so, and checks the result. Only problems that remain after
@@ -29,20 +34,23 @@ use std::process::ExitCode;
 #[command(after_long_help = "EXIT CODES
     0  no problems, or none after the replay of the log
     1  problems were found, and all are repaired
-    4  problems remain; with -p and -y also: the file system cannot be marked clean
-    8  the file system could not be checked
+    4  problems remain; with -p and -y also: the file system cannot be repaired, or cannot be
+       marked clean
+    8  the file system could not be checked; the repair could not be taken back
 
 EXAMPLES
     spindle fsck -n disk.img@s1a
-    spindle fsck -n -b 192 --json disk.img | jq '.findings[]'")]
+    spindle fsck -n -b 192 --json disk.img | jq '.findings[]'
+    spindle fsck -y --undo disk.undo disk.img
+    spindle fsck --undo-with disk.undo disk.img")]
 pub struct Args {
-    /// Change nothing (the default)
+    /// Change nothing, and ask nothing (the default without a terminal)
     #[arg(short = 'n')]
     check_only: bool,
-    /// Replay the log; repair what can be repaired without loss (old file systems)
+    /// Replay the log; repair, if nothing can be lost by that
     #[arg(short = 'p', short_alias = 'a', conflicts_with = "check_only")]
     preen: bool,
-    /// Replay the log; repair everything (old file systems)
+    /// Replay the log; repair everything
     #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
     /// Use the copy of the superblock at this place: a sector of 512 bytes, as BSD counts, or a
@@ -56,6 +64,12 @@ pub struct Args {
     /// List at most this many problems and notes
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     limit: usize,
+    /// Before a fast file system is repaired, make FILE, with which that can be taken back
+    #[arg(long, value_name = "FILE", conflicts_with = "check_only")]
+    undo: Option<PathBuf>,
+    /// Take a repair back, with the file that it has made
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check_only", "preen", "yes", "undo", "superblock", "format", "json"])]
+    undo_with: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -67,7 +81,18 @@ pub struct Args {
 impl Args {
     /// Returns the arguments with which fsck(8) calls its helper.
     pub fn from_helper(image: String, check_only: bool, preen: bool, yes: bool) -> Self {
-        Self { check_only, preen, yes, superblock: None, format: None, limit: 10_000, json: false, image }
+        Self {
+            check_only,
+            preen,
+            yes,
+            superblock: None,
+            format: None,
+            limit: 10_000,
+            undo: None,
+            undo_with: None,
+            json: false,
+            image,
+        }
     }
 }
 
@@ -83,16 +108,6 @@ mod exit {
     pub const OPERATIONAL: u8 = 8;
 }
 
-#[derive(Serialize)]
-struct JsonReport<'a> {
-    image: &'a str,
-    clean: bool,
-    /// The effect of the log on the check, if it has one.
-    log: Option<String>,
-    #[serde(flatten)]
-    report: &'a FfsReport,
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     fsck(args).map(ExitCode::from).map_err(|failure| match failure.code() {
@@ -105,7 +120,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn fsck(args: &Args) -> Result<u8> {
     // If the type of an old file system is given, a whole disk is taken as it is.
     let spec = partition::find(&args.image)?;
-    let options = Options {
+    if let Some(file) = &args.undo_with {
+        let sectors = undo(&spec, file)?;
+        let mut out = Output::stdout();
+        out.line(format!("{spec}: {sectors} sectors are as they were before the repair"))?;
+        out.finish()?;
+        return Ok(exit::CLEAN);
+    }
+    let mut options = Options {
         repair: match (args.yes, args.preen) {
             (true, _) => Repair::Yes,
             (false, true) => Repair::Preen,
@@ -114,84 +136,59 @@ fn fsck(args: &Args) -> Result<u8> {
         superblock: args.superblock,
         format: args.format,
         limit: args.limit,
+        undo: args.undo.clone(),
     };
     let watched = std::io::stderr().is_terminal();
-    let checked = check(&spec, &options, &mut |phase| {
+    let mut phase = |phase: &dyn std::fmt::Display| {
         if watched {
             eprintln!("{phase}");
         }
-    })?;
+    };
+    let mut checked = check(&spec, &options, &mut phase)?;
     let image = &spec.to_string();
     let mut out = Output::stdout();
-    let code = match &checked {
-        Checked::Old(report) => repaired::print(&mut out, args.json, image, report)?,
-        Checked::Mfs(report) => repaired::print(&mut out, args.json, image, report)?,
-        Checked::Ffs { report, log, marking } => {
-            print(&mut out, args.json, image, report, log.as_ref(), marking)?;
-            if report.is_clean() { exit::CLEAN } else { exit::LEFT }
-        }
-    };
-    out.finish()?;
-    if options.repair != Repair::No
-        && let Checked::Ffs { report, marking, .. } = &checked
-        && !(report.is_clean() && report.marked_clean)
+    let asks =
+        !(args.check_only || args.json) && options.repair == Repair::No && std::io::stdin().is_terminal();
+    if let (true, Checked::Ffs { report, log, .. }) = (asks, &checked)
+        && !report.is_clean()
     {
-        let left = if matches!(marking, Marking::Refused(_)) {
-            "is not marked clean"
-        } else {
-            "problems remain: this version does not repair UFS; run the fsck of the system that wrote it"
-        };
-        return Err(Failure::new(format!("{image}: {left}")).with_code(exit::LEFT));
+        ufs::show(&mut out, image, report, log.as_ref())?;
+        out.finish()?;
+        let mut questions = Questions::default();
+        if questions.ask_all(report)? {
+            options.repair = Repair::Yes;
+            checked = check_and_ask(&spec, &options, &mut |finding| questions.ask(finding), &mut phase)?;
+        }
+        out = Output::stdout();
+        if let Checked::Ffs { report, repair, .. } = &checked {
+            ufs::show_result(&mut out, image, report, repair)?;
+        }
+    } else {
+        match &checked {
+            Checked::Old(report) => return finish(out, |out| repaired::print(out, args.json, image, report)),
+            Checked::Mfs(report) => return finish(out, |out| repaired::print(out, args.json, image, report)),
+            Checked::Ffs { report, log, marking, repair } => {
+                ufs::print(&mut out, args.json, image, report, log.as_ref(), marking, repair)?;
+            }
+        }
     }
+    out.finish()?;
+    let Checked::Ffs { report, marking, repair, .. } = &checked else { return Ok(exit::CLEAN) };
+    match repair {
+        FfsRepair::Done(_) => Ok(exit::REPAIRED),
+        FfsRepair::Refused(reason) => {
+            Err(Failure::new(format!("{image}: cannot repair: {reason}")).with_code(exit::LEFT))
+        }
+        FfsRepair::None if matches!(marking, Marking::Refused(_)) => {
+            Err(Failure::new(format!("{image}: is not marked clean")).with_code(exit::LEFT))
+        }
+        FfsRepair::None => Ok(if report.is_clean() { exit::CLEAN } else { exit::LEFT }),
+    }
+}
+
+/// Prints, and returns what the printing returns.
+fn finish(mut out: Output, print: impl FnOnce(&mut Output) -> Result<u8>) -> Result<u8> {
+    let code = print(&mut out)?;
+    out.finish()?;
     Ok(code)
-}
-
-fn print(
-    out: &mut Output,
-    json: bool,
-    image: &str,
-    report: &FfsReport,
-    log: Option<&LogEffect>,
-    marking: &Marking,
-) -> Result<()> {
-    let log = log.map(ToString::to_string);
-    if json {
-        return out.json(&JsonReport { image, clean: report.is_clean(), log, report });
-    }
-    if let Some(log) = log {
-        out.line(format!("{image}: {log}"))?;
-    }
-    show(out, image, report)?;
-    match marking {
-        Marking::Unchanged => Ok(()),
-        Marking::Marked => out.line(format!("{image}: marked clean")),
-        Marking::Refused(objections) => {
-            out.line(format!("{image}: cannot be marked clean: {}", reasons(objections)))
-        }
-    }
-}
-
-fn show(out: &mut Output, image: &str, report: &FfsReport) -> Result<()> {
-    if let Some(at) = report.replica {
-        out.line(format!("{image}: the superblock cannot be used; using the copy at byte {at}"))?;
-    }
-    let mut phase = None;
-    for found in &report.findings {
-        if phase != Some(found.phase) {
-            phase = Some(found.phase);
-            out.line(format!("** {}", found.phase))?;
-        }
-        let note = if found.severity == Severity::Note { "note: " } else { "" };
-        out.line(format!("{note}{}", crate::text::printable(found.to_string().as_bytes())))?;
-    }
-    if report.unlisted > 0 {
-        out.line(format!("{} more are not listed", report.unlisted))?;
-    }
-    out.line(report.usage.to_string())?;
-    let marked = if report.marked_clean { "" } else { ", but it is not marked clean" };
-    out.line(match report.damages {
-        0 => format!("{image}: no problems found{marked}"),
-        1 => format!("{image}: 1 problem found"),
-        n => format!("{image}: {n} problems found"),
-    })
 }

@@ -242,7 +242,7 @@ fn zeros_stand_in_for_lost_blocks() {
 }
 
 /// Promise: fsck -p and -y mark a file system clean that was not unmounted and has no damage, so
-/// that it can be written again; one with damage stays as it is.
+/// that it can be written again; one with damage stays as it is with -p, and -y repairs it.
 #[test]
 fn fsck_marks_undamaged_file_systems_clean() {
     let bench = Bench::new();
@@ -275,8 +275,12 @@ fn fsck_marks_undamaged_file_systems_clean() {
     let file = std::fs::File::options().write(true).open(bench.path("bad.img")).unwrap();
     file.write_all_at(&[0xa5; 512], group + 512).unwrap();
     let spoilt = std::fs::read(bench.path("bad.img")).unwrap();
-    assert_eq!(bench.run("fsck -y bad.img").code, 4);
+    bench.fails("fsck -p bad.img", 4, &["cannot repair", "fsck -y"]);
     assert!(std::fs::read(bench.path("bad.img")).unwrap() == spoilt, "something was written");
+    let ran = bench.run("fsck -y bad.img");
+    assert!(ran.code == 1 && ran.out.contains("FILE SYSTEM WAS MODIFIED"), "{} {}", ran.out, ran.err);
+    bench.check("bad.img");
+    assert_eq!(bench.ok("find bad.img:/"), bench.ok("find good.img:/"));
 }
 
 /// Promise: where the root directory is lost, with its inode or with the beginning of the disk, the

@@ -208,8 +208,9 @@ fn info_of_groups() {
     bench.fails("info -g 3-1 a.img", 2, &["range"]);
 }
 
-/// Promise: fsck exits with 0 without damage, with 4 if there is damage and with 8 if it cannot
-/// check; it never writes.
+/// Promise: fsck exits with 0 without damage, with 4 if there is damage, with 1 if it has repaired
+/// it and with 8 if it cannot check; without -p and -y it never writes. A repair can be taken
+/// back.
 #[test]
 fn exit_codes_of_fsck() {
     let bench = Bench::new();
@@ -222,8 +223,28 @@ fn exit_codes_of_fsck() {
     let ran = bench.run("fsck -n a.img");
     assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("found") && ran.out.contains("** "), "{}", ran.out);
-    bench.fails("fsck -y a.img", 4, &["does not repair"]);
+    bench.fails("fsck -y --undo no/such/place a.img", 8, &["undo file", "No such file"]);
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    let found = bench.run("fsck -n --json a.img");
+    assert!(found.out.contains("correct the cylinder group"), "{}", found.out);
+    let ran = bench.run("fsck -y --undo undo a.img");
+    assert!(ran.code == 1 && ran.out.contains("all problems repaired"), "{}{}", ran.out, ran.err);
+    bench.check("a.img");
+    assert_eq!(bench.run("fsck -y a.img").code, 0);
+    bench.shell("cp a.img changed.img");
+    bench.ok("mkdir changed.img:/x");
+    bench.fails("fsck --undo-with undo changed.img", 8, &["not those that the repair has left"]);
+    bench.check("changed.img");
+    bench.ok("fsck --undo-with undo a.img");
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    bench.shell("cp undo spoilt; printf x | dd of=spoilt bs=1 seek=99 conv=notrunc status=none");
+    bench.fails("fsck --undo-with spoilt a.img", 8, &["damaged"]);
+    bench.fails("fsck -y --undo undo a.img", 8, &["undo", "exists"]);
+    // On a terminal it asks.
+    let asked = format!("script -qec '{} fsck ask.img' /dev/null", env!("CARGO_BIN_EXE_spindle"));
+    bench.shell(&format!("cp a.img ask.img; printf 'n\\n' | {asked} || test $? = 4; cmp a.img ask.img"));
+    bench.shell(&format!("yes y | head -n 20 | {asked} > log || test $? = 1; grep 'problems repaired' log"));
+    bench.check("ask.img");
     bench.write("none.img", [0; 4096]);
     bench.fails("fsck -n none.img", 8, &["none.img", "superblock"]);
     bench.fails("fsck -n missing.img", 8, &["missing.img", "No such file"]);
@@ -293,6 +314,7 @@ fn old_file_systems() {
     bench.shell(&nfree("\\377"));
     let ran = bench.run("fsck -n a.img");
     assert!(ran.code == 4 && ran.out.contains("BAD FREE LIST"), "{}", ran.out);
+    bench.fails("fsck -y --undo no a.img", 8, &["not UFS"]);
     assert_eq!(bench.run("fsck -p a.img").code, 1);
     bench.check("a.img");
 }

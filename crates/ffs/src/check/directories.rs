@@ -37,7 +37,7 @@ struct Scan {
 
 impl Checker<'_> {
     /// Phase 2.
-    pub(super) fn check_names(&mut self) {
+    pub(crate) fn check_names(&mut self) {
         let root = self.state.inode(self.layout, ROOTINO);
         let problem = match root.kind {
             0 => Some(RootProblem::Unallocated),
@@ -70,7 +70,7 @@ impl Checker<'_> {
     }
 
     /// Reads a block of a directory, whole chunks up to its end; `None` if the device cannot.
-    pub(super) fn directory_block(&mut self, size: u64, DirBlock { lbn, frag }: DirBlock) -> Option<Vec<u8>> {
+    pub(crate) fn directory_block(&mut self, size: u64, DirBlock { lbn, frag }: DirBlock) -> Option<Vec<u8>> {
         let layout = self.layout;
         let held = layout.blksize(size, Lbn(lbn));
         let left = size.next_multiple_of(layout.dirblksiz.into()) - (lbn << layout.fs_bshift);

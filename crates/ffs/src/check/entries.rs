@@ -9,79 +9,84 @@ use crate::format::ondisk::{DIRECT_HEADER, MAXNAMLEN, dirsiz};
 use spindle_ondisk::Field;
 
 /// An entry whose structure is sound.
-pub(super) struct DirEntry<'a> {
+pub(crate) struct DirEntry<'a> {
     /// Byte offset in the block.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// 0 for an unused one.
-    pub(super) ino: u32,
+    pub(crate) ino: u32,
     /// `d_type`, where the format has it.
-    pub(super) kind: Option<u8>,
-    pub(super) name: &'a [u8],
+    pub(crate) kind: Option<u8>,
+    pub(crate) name: &'a [u8],
 }
 
 /// An entry that cannot be read, and how many bytes are lost with it.
-pub(super) struct Broken {
-    pub(super) at: usize,
-    pub(super) bytes: usize,
-    pub(super) why: EntryDamage,
+pub(crate) struct Broken {
+    pub(crate) at: usize,
+    pub(crate) bytes: usize,
+    pub(crate) why: EntryDamage,
 }
 
 /// The entries of `block`, which is whole chunks.
-pub(super) struct Entries<'a> {
+pub(crate) struct Entries<'a> {
     layout: &'a Layout,
     block: &'a [u8],
     at: usize,
 }
 
 impl<'a> Entries<'a> {
-    pub(super) const fn new(layout: &'a Layout, block: &'a [u8]) -> Self {
+    pub(crate) const fn new(layout: &'a Layout, block: &'a [u8]) -> Self {
         Self { layout, block, at: 0 }
     }
+}
 
-    /// Reads the entry at the start of `bytes`, which end with its chunk; also gives its length.
-    fn parse(&self, bytes: &'a [u8]) -> Result<(DirEntry<'a>, usize), EntryDamage> {
-        if bytes.len() < DIRECT_HEADER {
-            return Err(EntryDamage::ReclenTooLong);
-        }
-        let endian = self.layout.endian;
-        let ino = u32::get(bytes, endian);
-        let reclen = usize::from(u16::get(&bytes[4..], endian));
-        let (kind, namlen) = match self.layout.inode_format {
-            InodeFormat::New => (Some(bytes[6]), usize::from(bytes[7])),
-            InodeFormat::Old | InodeFormat::Sun => (None, usize::from(u16::get(&bytes[6..], endian))),
-        };
-        if reclen == 0 || !reclen.is_multiple_of(4) {
-            return Err(EntryDamage::ReclenUnaligned);
-        }
-        if reclen > bytes.len() {
-            return Err(EntryDamage::ReclenTooLong);
-        }
-        if namlen > MAXNAMLEN {
-            return Err(EntryDamage::NameTooLong);
-        }
-        if reclen < dirsiz(namlen) {
-            return Err(EntryDamage::ReclenTooShort);
-        }
-        let name = &bytes[DIRECT_HEADER..DIRECT_HEADER + namlen];
-        if ino != 0 {
-            if namlen == 0 {
-                return Err(EntryDamage::NameEmpty);
-            }
-            if name.contains(&0) {
-                return Err(EntryDamage::NameHasNul);
-            }
-            if name.contains(&b'/') {
-                return Err(EntryDamage::NameHasSlash);
-            }
-            if bytes[DIRECT_HEADER + namlen] != 0 {
-                return Err(EntryDamage::NotTerminated);
-            }
-            if kind.is_some_and(|kind| kind > 15) {
-                return Err(EntryDamage::TypeInvalid);
-            }
-        }
-        Ok((DirEntry { at: self.at, ino, kind, name }, reclen))
+/// Reads the entry at the start of `bytes`, which end with its chunk and begin at byte `at` of the
+/// block; also gives its length.
+pub(crate) fn parse<'a>(
+    layout: &Layout,
+    bytes: &'a [u8],
+    at: usize,
+) -> Result<(DirEntry<'a>, usize), EntryDamage> {
+    if bytes.len() < DIRECT_HEADER {
+        return Err(EntryDamage::ReclenTooLong);
     }
+    let endian = layout.endian;
+    let ino = u32::get(bytes, endian);
+    let reclen = usize::from(u16::get(&bytes[4..], endian));
+    let (kind, namlen) = match layout.inode_format {
+        InodeFormat::New => (Some(bytes[6]), usize::from(bytes[7])),
+        InodeFormat::Old | InodeFormat::Sun => (None, usize::from(u16::get(&bytes[6..], endian))),
+    };
+    if reclen == 0 || !reclen.is_multiple_of(4) {
+        return Err(EntryDamage::ReclenUnaligned);
+    }
+    if reclen > bytes.len() {
+        return Err(EntryDamage::ReclenTooLong);
+    }
+    if namlen > MAXNAMLEN {
+        return Err(EntryDamage::NameTooLong);
+    }
+    if reclen < dirsiz(namlen) {
+        return Err(EntryDamage::ReclenTooShort);
+    }
+    let name = &bytes[DIRECT_HEADER..DIRECT_HEADER + namlen];
+    if ino != 0 {
+        if namlen == 0 {
+            return Err(EntryDamage::NameEmpty);
+        }
+        if name.contains(&0) {
+            return Err(EntryDamage::NameHasNul);
+        }
+        if name.contains(&b'/') {
+            return Err(EntryDamage::NameHasSlash);
+        }
+        if bytes[DIRECT_HEADER + namlen] != 0 {
+            return Err(EntryDamage::NotTerminated);
+        }
+        if kind.is_some_and(|kind| kind > 15) {
+            return Err(EntryDamage::TypeInvalid);
+        }
+    }
+    Ok((DirEntry { at, ino, kind, name }, reclen))
 }
 
 impl<'a> Iterator for Entries<'a> {
@@ -94,7 +99,7 @@ impl<'a> Iterator for Entries<'a> {
         }
         let end = ((self.at / chunk + 1) * chunk).min(self.block.len());
         let at = self.at;
-        Some(match self.parse(&self.block[at..end]) {
+        Some(match parse(self.layout, &self.block[at..end], at) {
             Ok((entry, reclen)) => {
                 self.at = at + reclen;
                 Ok(entry)

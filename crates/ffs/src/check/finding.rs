@@ -194,7 +194,7 @@ spindle_tree::findings! {
     } "EXCESSIVE DUP BLKS I={ino}";
 
     /// `di_blocks` is not the space that the inode holds.
-    BlockCount: Inodes, Damage, at (*ino) {
+    BlockCount: Inodes, Harmless, at (*ino) {
         /// Inode.
         ino: u32,
         /// `di_blocks`.
@@ -414,7 +414,7 @@ spindle_tree::findings! {
     } "{entry} IS AN EXTRANEOUS HARD LINK TO DIRECTORY IN I={parent}";
 
     /// A directory without a name.
-    UnreferencedDirectory: Connectivity, Damage, at (*ino) {
+    UnreferencedDirectory: Connectivity, Harmless, at (*ino) {
         /// The directory.
         ino: u32,
         /// The inode that its ".." names, 0 for none.
@@ -438,7 +438,7 @@ spindle_tree::findings! {
     } "DIRECTORY I={ino} DEPTH {found} SHOULD BE {expected}";
 
     /// A file without a name.
-    UnreferencedFile: Links, Damage, at (*ino) {
+    UnreferencedFile: Links, Harmless, at (*ino) {
         /// The inode.
         ino: u32,
         /// `di_nlink`.
@@ -446,7 +446,7 @@ spindle_tree::findings! {
     } "UNREF FILE I={ino} COUNT={nlink}";
 
     /// `di_nlink` is not the number of names.
-    LinkCount: Links, Damage, at (*ino) {
+    LinkCount: Links, Harmless, at (*ino) {
         /// The inode.
         ino: u32,
         /// `di_nlink`.
@@ -486,7 +486,7 @@ spindle_tree::findings! {
     } "CG {cgx}: BAD CHECK-HASH {found:#x} vs {expected:#x}";
 
     /// Fragments in use that the map gives as free.
-    FragsMarkedFree: Groups, Damage {
+    FragsMarkedFree: Groups, Harmless {
         /// First fragment.
         frag: u64,
         /// Fragments.
@@ -494,7 +494,7 @@ spindle_tree::findings! {
     } "BLK(S) MISSING IN BIT MAPS: {frags} ALLOCATED FRAGS FROM {frag} MARKED FREE";
 
     /// Fragments that nothing holds and the map gives as in use.
-    FragsMarkedUsed: Groups, Damage {
+    FragsMarkedUsed: Groups, Harmless {
         /// First fragment.
         frag: u64,
         /// Fragments.
@@ -502,7 +502,7 @@ spindle_tree::findings! {
     } "BLK(S) MISSING IN BIT MAPS: {frags} UNALLOCATED FRAGS FROM {frag} MARKED USED";
 
     /// Inodes in use that the map gives as free.
-    InodesMarkedFree: Groups, Damage, at (*ino) {
+    InodesMarkedFree: Groups, Harmless, at (*ino) {
         /// First inode.
         ino: u32,
         /// Inodes.
@@ -510,7 +510,7 @@ spindle_tree::findings! {
     } "{inodes} ALLOCATED INODES FROM I={ino} MARKED FREE";
 
     /// Free inodes that the map gives as in use.
-    InodesMarkedUsed: Groups, Damage {
+    InodesMarkedUsed: Groups, Harmless {
         /// First inode.
         ino: u32,
         /// Inodes.
@@ -518,7 +518,7 @@ spindle_tree::findings! {
     } "{inodes} UNALLOCATED INODES FROM I={ino} MARKED USED";
 
     /// The counts in a group block.
-    GroupCounts: Groups, Damage {
+    GroupCounts: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// The value found.
@@ -528,7 +528,7 @@ spindle_tree::findings! {
     } "CG {cgx}: SUMMARY INFORMATION BAD ({found}; SHOULD BE {expected})";
 
     /// A count of free runs of fragments (`cg_frsum`).
-    FreeRuns: Groups, Damage {
+    FreeRuns: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// Length of the runs.
@@ -540,7 +540,7 @@ spindle_tree::findings! {
     } "CG {cgx}: {found} FREE RUNS OF {frags} FRAGS, SHOULD BE {expected}";
 
     /// The map of free blocks.
-    ClusterMap: Groups, Damage {
+    ClusterMap: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// First wrong block, from the start of the group.
@@ -550,7 +550,7 @@ spindle_tree::findings! {
     } "CG {cgx}: {blocks} BLOCKS FROM {block} WRONG IN CLUSTER MAP";
 
     /// A count of free clusters.
-    ClusterSum: Groups, Damage {
+    ClusterSum: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// Length of the clusters.
@@ -562,7 +562,7 @@ spindle_tree::findings! {
     } "CG {cgx}: {found} FREE CLUSTERS OF {blocks} BLOCKS, SHOULD BE {expected}";
 
     /// The free blocks of a cylinder.
-    CylinderBlocks: Groups, Damage {
+    CylinderBlocks: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// Cylinder in the group.
@@ -574,7 +574,7 @@ spindle_tree::findings! {
     } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder}, SHOULD BE {expected}";
 
     /// The free blocks of a cylinder at a rotational position.
-    RotationalBlocks: Groups, Damage {
+    RotationalBlocks: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// Cylinder in the group.
@@ -588,7 +588,7 @@ spindle_tree::findings! {
     } "CG {cgx}: {found} FREE BLOCKS IN CYLINDER {cylinder} AT POSITION {position}, SHOULD BE {expected}";
 
     /// The counts of a group in the summary area.
-    SummaryCounts: Groups, Damage {
+    SummaryCounts: Groups, Harmless {
         /// Group.
         cgx: u32,
         /// The value found.
@@ -608,7 +608,7 @@ spindle_tree::findings! {
     } "CG {cgx}: MAP OF FREE {map}: BIT {bit} IS SET BEYOND THE END OF THE GROUP";
 
     /// The counts of the whole file system.
-    Totals: Groups, Damage {
+    Totals: Groups, Harmless {
         /// The value in the superblock.
         found: Counts,
         /// The value counted.

@@ -12,7 +12,7 @@ use super::{Checker, Phase};
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
 use crate::format::group::{CG_CKHASH, Group, GroupMap, isset, setbit};
-use crate::format::layout::Version;
+use crate::format::layout::{Layout, Version};
 use crate::format::ondisk::{Cg, Csum};
 use crate::format::units::Frag;
 
@@ -20,21 +20,21 @@ use crate::format::units::Frag;
 const RUN_BYTES: usize = 1 << 20;
 
 /// The contents that a group block should have.
-struct Expected {
-    inosused: Vec<u8>,
-    blksfree: Vec<u8>,
-    clustersfree: Vec<u8>,
-    counts: Counts,
-    frsum: [u32; 8],
+pub(crate) struct Expected {
+    pub(crate) inosused: Vec<u8>,
+    pub(crate) blksfree: Vec<u8>,
+    pub(crate) clustersfree: Vec<u8>,
+    pub(crate) counts: Counts,
+    pub(crate) frsum: [u32; 8],
     /// By length; entry 0 is not used.
-    clustersum: Vec<u32>,
+    pub(crate) clustersum: Vec<u32>,
     /// Free blocks by fragment, for the rotational counts.
-    free_blocks: Vec<u32>,
+    pub(crate) free_blocks: Vec<u32>,
 }
 
 impl Checker<'_> {
     /// Phase 5.
-    pub(super) fn check_groups(&mut self) {
+    pub(crate) fn check_groups(&mut self) {
         let layout = self.layout;
         let mut total = Counts::default();
         for cgx in 0..layout.fs_ncg {
@@ -84,7 +84,7 @@ impl Checker<'_> {
     }
 
     /// Computes what the group block should hold.
-    fn expect(&self, cgx: u32) -> Expected {
+    pub(crate) fn expect(&self, cgx: u32) -> Expected {
         let layout = self.layout;
         let (ndblk, frag) = (layout.cg_frags(cgx), layout.fs_frag);
         let base = layout.cgbase(cgx).0;
@@ -248,7 +248,7 @@ impl Checker<'_> {
     /// Returns what the cylinders of a group should be, if they are not. Systems differ on the last
     /// group (see `docs/DIALECTS.md`); where nobody knows whose it is, all that one of them wants
     /// is right.
-    fn wrong_ncyl(&self, cgx: u32, found: i64) -> Option<i64> {
+    pub(crate) fn wrong_ncyl(&self, cgx: u32, found: i64) -> Option<i64> {
         let (layout, fs) = (self.layout, &self.superblock.fs);
         let cpg = i64::from(fs.fs_old_cpg);
         let mut good = match layout.version {
@@ -273,23 +273,13 @@ impl Checker<'_> {
 
     /// Checks the counts of free blocks by cylinder and rotational position.
     fn check_rotation(&mut self, cgx: u32, group: &Group<'_>, free_blocks: &[u32]) {
-        let Some(rotation) = &self.layout.rotation else { return };
-        let cylinders = if self.layout.old_cg { rotation.fs_old_cpg.min(32) } else { rotation.fs_old_cpg };
-        let positions = rotation.fs_old_nrpos;
-        let mut table = vec![0_i32; (cylinders * positions) as usize];
-        for &bno in free_blocks {
-            let at = rotation.cylinder(bno) * positions + rotation.position(bno);
-            if let Some(count) = table.get_mut(at as usize) {
-                *count += 1;
-            }
-        }
-        for (cylinder, expected) in (0..).zip(table.chunks_exact(positions as usize)) {
+        for (cylinder, expected) in (0..).zip(free_by_position(self.layout, free_blocks)) {
             let (found, total) = (group.blktot(cylinder), expected.iter().sum());
             if found != total {
                 let finding = Finding::CylinderBlocks { cgx, cylinder, found, expected: total };
                 self.findings.push(finding);
             }
-            for (position, &expected) in (0..).zip(expected) {
+            for (position, &expected) in (0..).zip(&expected) {
                 let expected = expected & 0xffff;
                 let found = i32::from(group.blks(cylinder, position));
                 if found != expected {
@@ -299,6 +289,21 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Returns how many of the free blocks of a group, given by their fragments, stand in each cylinder
+/// at each rotational position; nothing where there are no tables.
+pub(crate) fn free_by_position(layout: &Layout, free_blocks: &[u32]) -> Vec<Vec<i32>> {
+    let Some(rotation) = &layout.rotation else { return Vec::new() };
+    let cylinders = if layout.old_cg { rotation.fs_old_cpg.min(32) } else { rotation.fs_old_cpg };
+    let mut table = vec![vec![0; rotation.fs_old_nrpos as usize]; cylinders as usize];
+    for &bno in free_blocks {
+        let cylinder = table.get_mut(rotation.cylinder(bno) as usize);
+        if let Some(count) = cylinder.and_then(|counts| counts.get_mut(rotation.position(bno) as usize)) {
+            *count += 1;
+        }
+    }
+    table
 }
 
 impl Expected {

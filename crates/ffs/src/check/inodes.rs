@@ -24,12 +24,12 @@ const RUN_BYTES: usize = 1 << 20;
 /// Bad or doubly held blocks of one inode before the rest of it is left alone.
 const MAX_BLOCKS: u32 = 10;
 /// First inode that a file can have: 0 is none, 1 is the whiteout.
-pub(super) const ROOTINO: u32 = 2;
+pub(crate) const ROOTINO: u32 = 2;
 /// Largest directory in bytes.
 const MAXDIRSIZE: u64 = 0x7fff_ffff;
 impl Checker<'_> {
     /// Phase 1.
-    pub(super) fn check_inodes(&mut self) {
+    pub(crate) fn check_inodes(&mut self) {
         let mut walker = Walker::default();
         for cgx in 0..self.layout.fs_ncg {
             self.report_progress(Phase::Inodes, cgx.into(), self.layout.fs_ncg.into());
@@ -319,7 +319,7 @@ impl Checker<'_> {
 }
 
 /// Returns what makes an inode one that can only be cleared.
-fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
+pub(crate) fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
     if !node.known_kind(layout) {
         return Some(Finding::BadMode { ino, mode: node.mode });
     }
@@ -374,7 +374,7 @@ fn impossible(layout: &Layout, ino: u32, node: &Node) -> Option<Finding> {
 
 /// Returns the reason why no file can hold `frags` fragments at `frag`, if there is one (`chkrange`
 /// of fsck).
-pub(super) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadAddress> {
+pub(crate) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadAddress> {
     if !layout.contains(Frag(frag), frags.into()) {
         return Some(BadAddress::OutOfRange);
     }

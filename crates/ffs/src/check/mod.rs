@@ -3,26 +3,26 @@
 //! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program",
 //! and `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and
 //! everything else (maps, counts, summaries) is computed from it again and compared. The phases
-//! fill a `state::State`, read by the later ones, and report [`Finding`]s. Nothing is written: a
-//! repair is a function of the findings and that state.
+//! fill a `state::State`, read by the later ones, and report [`Finding`]s. Nothing is written: the
+//! repair ([`crate::repair`]) is a function of the findings and that state.
 //!
 //! Images are hostile. Memory is bounded by the size of the device, time is in proportion to it:
 //! each indirect block is entered once, whatever points at it, and the list of findings is cut off
 //! at a limit.
 
 mod directories;
-mod entries;
+pub(crate) mod entries;
 mod finding;
-mod groups;
-mod inodes;
+pub(crate) mod groups;
+pub(crate) mod inodes;
 mod links;
-mod node;
+pub(crate) mod node;
 mod paths;
-mod reader;
-mod setup;
-mod state;
+pub(crate) mod reader;
+pub(crate) mod setup;
+pub(crate) mod state;
 mod terms;
-mod walk;
+pub(crate) mod walk;
 
 pub use finding::Finding;
 pub use spindle_tree::check::{Phase, Severity};
@@ -30,7 +30,7 @@ pub use terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem}
 
 /// A finding with the path that shows a user where it is.
 pub type Found = spindle_tree::check::Found<Finding>;
-type Findings = spindle_tree::check::Findings<Finding>;
+pub(crate) type Findings = spindle_tree::check::Findings<Finding>;
 
 use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
@@ -114,6 +114,8 @@ pub struct Report {
     pub unlisted: u64,
     /// All damage, listed or not.
     pub damages: u64,
+    /// The damage whose repair may lose something.
+    pub serious: u64,
     /// True if the file system says of itself that it is clean, or its format has no such flag.
     pub marked_clean: bool,
     /// Byte of the replica that stood in for the superblock.
@@ -140,46 +142,61 @@ impl Report {
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut findings = Findings::new(options.limit);
     let (superblock, replica) = setup::find_superblock(device, options, &mut findings)?;
-    let mut checker = Checker {
-        superblock: &superblock,
-        layout: &superblock.layout,
-        hashes: superblock.check_hashes(),
-        from_replica: replica.is_some(),
-        reader: Reader::new(device),
-        inode_reader: Reader::new(device),
-        state: State::new(&superblock.layout),
-        findings,
-        free: Counts::default(),
-        progress,
-    };
-    checker.check_superblock(device)?;
-    checker.check_inodes();
-    checker.check_names();
-    checker.check_connectivity();
-    checker.check_links();
-    checker.check_groups();
-    Ok(checker.report(replica))
+    Ok(Checker::run(device, &superblock, replica, findings, progress)?.report(replica))
 }
 
 /// A check under way.
-struct Checker<'a> {
-    superblock: &'a Superblock,
-    layout: &'a Layout,
-    hashes: CheckHashes,
+pub(crate) struct Checker<'a> {
+    pub(crate) superblock: &'a Superblock,
+    pub(crate) layout: &'a Layout,
+    pub(crate) hashes: CheckHashes,
     /// The superblock is a replica: its counts are old.
-    from_replica: bool,
+    pub(crate) from_replica: bool,
     /// For single blocks.
-    reader: Reader<'a>,
+    pub(crate) reader: Reader<'a>,
     /// For long runs of inodes.
     inode_reader: Reader<'a>,
-    state: State,
-    findings: Findings,
+    pub(crate) state: State,
+    pub(crate) findings: Findings,
     /// The counts of phase 5.
-    free: Counts,
+    pub(crate) free: Counts,
     progress: &'a mut dyn FnMut(Progress),
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    /// Runs all phases on the file system of `superblock`, which stands at byte `replica` if it is
+    /// one.
+    ///
+    /// # Errors
+    /// Device errors before the phases have begun.
+    pub(crate) fn run(
+        device: &'a dyn Device,
+        superblock: &'a Superblock,
+        replica: Option<u64>,
+        findings: Findings,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let mut checker = Self {
+            superblock,
+            layout: &superblock.layout,
+            hashes: superblock.check_hashes(),
+            from_replica: replica.is_some(),
+            reader: Reader::new(device),
+            inode_reader: Reader::new(device),
+            state: State::new(&superblock.layout),
+            findings,
+            free: Counts::default(),
+            progress,
+        };
+        checker.check_superblock(device)?;
+        checker.check_inodes();
+        checker.check_names();
+        checker.check_connectivity();
+        checker.check_links();
+        checker.check_groups();
+        Ok(checker)
+    }
+
     /// Reports that `done` of `total` steps of a phase are done.
     fn report_progress(&mut self, phase: Phase, done: u64, total: u64) {
         (self.progress)(Progress { phase, done, total });
@@ -207,7 +224,7 @@ impl Checker<'_> {
         let inodes = findings.list().iter().filter_map(Finding::inode);
         // Numbers of inodes have 32 bits.
         let paths = self.paths(inodes.filter_map(|ino| u32::try_from(ino).ok()));
-        let (unlisted, damages) = (findings.unlisted(), findings.damages());
+        let (unlisted, damages, serious) = (findings.unlisted(), findings.damages(), findings.serious());
         let findings = findings.found(|ino| paths.get(&u32::try_from(ino).ok()?).cloned());
         let counted = |n: i64| u64::try_from(n).unwrap_or(0);
         let (loose_frags, free_blocks) = (counted(self.free.nffree), counted(self.free.nbfree));
@@ -217,6 +234,7 @@ impl Checker<'_> {
             findings,
             unlisted,
             damages,
+            serious,
             marked_clean: self.is_marked_clean(),
             replica,
             usage: Usage {

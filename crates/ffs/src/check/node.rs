@@ -6,43 +6,45 @@ use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR};
 use crate::format::units::index;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
-pub(super) mod kind {
-    pub(in crate::check) const FIFO: u8 = 1;
-    pub(in crate::check) const CHR: u8 = 2;
-    pub(in crate::check) const DIR: u8 = 4;
-    pub(in crate::check) const BLK: u8 = 6;
-    pub(in crate::check) const REG: u8 = 8;
-    pub(in crate::check) const LNK: u8 = 10;
+pub(crate) mod kind {
+    pub(crate) const FIFO: u8 = 1;
+    pub(crate) const CHR: u8 = 2;
+    pub(crate) const DIR: u8 = 4;
+    pub(crate) const BLK: u8 = 6;
+    pub(crate) const REG: u8 = 8;
+    pub(crate) const LNK: u8 = 10;
     /// Solaris: an access control list.
-    pub(in crate::check) const SHAD: u8 = 11;
-    pub(in crate::check) const SOCK: u8 = 12;
+    pub(crate) const SHAD: u8 = 11;
+    pub(crate) const SOCK: u8 = 12;
     /// In directories only: a whiteout.
-    pub(in crate::check) const WHT: u8 = 14;
+    pub(crate) const WHT: u8 = 14;
 }
 
 /// `di_flags`: a snapshot, whose pointers may be marks.
 const SF_SNAPSHOT: u32 = 0x0020_0000;
+/// The pointers in snapshots that are marks: not copied, and a hole that is.
+const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// The fields of an inode.
 #[derive(Clone, Copy)]
-pub(super) struct Node {
-    pub(super) mode: u16,
-    pub(super) nlink: u16,
-    pub(super) size: u64,
-    pub(super) blocks: u64,
-    pub(super) flags: u32,
-    pub(super) extsize: u32,
-    pub(super) extb: [u64; 2],
-    pub(super) db: [u64; NDADDR],
-    pub(super) ib: [u64; NIADDR],
-    pub(super) depth: u32,
-    pub(super) ckhash: u32,
+pub(crate) struct Node {
+    pub(crate) mode: u16,
+    pub(crate) nlink: u16,
+    pub(crate) size: u64,
+    pub(crate) blocks: u64,
+    pub(crate) flags: u32,
+    pub(crate) extsize: u32,
+    pub(crate) extb: [u64; 2],
+    pub(crate) db: [u64; NDADDR],
+    pub(crate) ib: [u64; NIADDR],
+    pub(crate) depth: u32,
+    pub(crate) ckhash: u32,
     /// Solaris: inode of the access control list.
-    pub(super) shadow: u32,
+    pub(crate) shadow: u32,
 }
 
 impl Node {
-    pub(super) fn decode(layout: &Layout, bytes: &[u8]) -> Self {
+    pub(crate) fn decode(layout: &Layout, bytes: &[u8]) -> Self {
         // An address with a sign becomes one far out of range.
         let wide = |p: i32| i64::from(p).cast_unsigned();
         match layout.version {
@@ -84,12 +86,12 @@ impl Node {
     }
 
     /// Returns the kind, 0 for a free inode.
-    pub(super) fn kind(&self) -> u8 {
+    pub(crate) fn kind(&self) -> u8 {
         (self.mode >> 12).to_le_bytes()[0]
     }
 
     /// Returns a kind that this format knows.
-    pub(super) fn known_kind(&self, layout: &Layout) -> bool {
+    pub(crate) fn known_kind(&self, layout: &Layout) -> bool {
         use kind::{BLK, CHR, DIR, FIFO, LNK, REG, SHAD, SOCK};
         match self.kind() {
             FIFO | CHR | DIR | BLK | REG | LNK | SOCK => true,
@@ -98,13 +100,18 @@ impl Node {
         }
     }
 
-    pub(super) const fn is_snapshot(&self) -> bool {
+    pub(crate) const fn is_snapshot(&self) -> bool {
         self.flags & SF_SNAPSHOT != 0
+    }
+
+    /// Returns true if a pointer points at nothing: at a hole, or in a snapshot at a mark.
+    pub(crate) fn is_hole(&self, pointer: u64) -> bool {
+        pointer == 0 || (self.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
     }
 
     /// Returns a symbolic link that stands in the pointers. In Solaris and in systems
     /// without a limit it is one that has no blocks.
-    pub(super) fn is_short_link(&self, layout: &Layout) -> bool {
+    pub(crate) fn is_short_link(&self, layout: &Layout) -> bool {
         let limit = match (layout.inode_format, layout.fs_maxsymlinklen) {
             (InodeFormat::New, 1..) => {
                 return self.kind() == kind::LNK && self.size < layout.fs_maxsymlinklen.into();
@@ -116,18 +123,18 @@ impl Node {
     }
 
     /// Returns the target of a short symbolic link, whose inode stands in `bytes`.
-    pub(super) fn short_target<'a>(&self, layout: &Layout, bytes: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn short_target<'a>(&self, layout: &Layout, bytes: &'a [u8]) -> &'a [u8] {
         let start = inline_start(layout);
         &bytes[start..start + index(self.size).min(inline_capacity(layout))]
     }
 
     /// Returns true if the pointers point at blocks.
-    pub(super) fn has_blocks(&self, layout: &Layout) -> bool {
+    pub(crate) fn has_blocks(&self, layout: &Layout) -> bool {
         matches!(self.kind(), kind::DIR | kind::REG | kind::LNK | kind::SHAD) && !self.is_short_link(layout)
     }
 
     /// Returns a free inode as it should be: nothing in it that could be taken for a file.
-    pub(super) fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.mode == 0 && self.size == 0 && self.db == [0; NDADDR] && self.ib == [0; NIADDR]
     }
 }

@@ -4,22 +4,22 @@ use crate::format::units::index;
 use spindle_device::{Device, Error, Result};
 
 /// Reads any bytes of the device by way of one window of whole sectors.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     device: &'a dyn Device,
     window: Vec<u8>,
     start: u64,
     /// Bytes that came from the device so far.
-    pub(super) bytes_read: u64,
+    pub(crate) bytes_read: u64,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) const fn new(device: &'a dyn Device) -> Self {
+    pub(crate) const fn new(device: &'a dyn Device) -> Self {
         Self { device, window: Vec::new(), start: 0, bytes_read: 0 }
     }
 
     /// Returns the bytes `at..at + len`. If they are not at hand, up to `ahead` bytes are read in
     /// their place; when that fails, just these.
-    pub(super) fn read(&mut self, at: u64, len: usize, ahead: usize) -> Result<&[u8]> {
+    pub(crate) fn read(&mut self, at: u64, len: usize, ahead: usize) -> Result<&[u8]> {
         let info = self.device.info();
         if at.checked_add(len as u64).is_none_or(|end| end > info.size_bytes) {
             let (device, size) = (info.name.clone(), info.size_bytes);

@@ -7,7 +7,7 @@ use super::Findings;
 use super::finding::Finding;
 use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
-use crate::format::layout::{InodeFormat, Version};
+use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{
     FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
     SBLOCK_UFS2,
@@ -17,7 +17,7 @@ use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
 /// Returns the superblock to start from, and the byte of the replica if it is one.
-pub(super) fn find_superblock(
+pub(crate) fn find_superblock(
     device: &dyn Device,
     options: &Options,
     findings: &mut Findings,
@@ -53,18 +53,55 @@ fn replica(device: &dyn Device, place: u64) -> Result<(u64, Superblock)> {
 
 /// The fields that never change after newfs (`fsck_ffs/setup.c`).
 macro_rules! constant_fields {
-    ($fs:expr; $($field:ident),*) => { [$((stringify!($field), i64::from($fs.$field))),*] };
+    ($($field:ident),*) => {
+        fn constants(fs: &Fs) -> [(&'static str, i64); 22] {
+            [$((stringify!($field), i64::from(fs.$field))),*]
+        }
+
+        /// Gives a superblock the constants of another one, those of all systems.
+        pub(crate) fn copy_constants(fs: &mut Fs, from: &Fs) {
+            $(fs.$field = from.$field;)*
+        }
+    };
 }
 
-fn constants(fs: &Fs) -> [(&'static str, i64); 22] {
-    constant_fields!(fs; fs_magic, fs_sblkno, fs_cblkno, fs_iblkno, fs_dblkno, fs_old_cgoffset, fs_old_cgmask,
-        fs_ncg, fs_bsize, fs_fsize, fs_frag, fs_bmask, fs_fmask, fs_bshift, fs_fshift, fs_fragshift,
-        fs_fsbtodb, fs_nindir, fs_inopb, fs_cssize, fs_ipg, fs_fpg)
+constant_fields!(
+    fs_magic,
+    fs_sblkno,
+    fs_cblkno,
+    fs_iblkno,
+    fs_dblkno,
+    fs_old_cgoffset,
+    fs_old_cgmask,
+    fs_ncg,
+    fs_bsize,
+    fs_fsize,
+    fs_frag,
+    fs_bmask,
+    fs_fmask,
+    fs_bshift,
+    fs_fshift,
+    fs_fragshift,
+    fs_fsbtodb,
+    fs_nindir,
+    fs_inopb,
+    fs_cssize,
+    fs_ipg,
+    fs_fpg
+);
+
+/// Returns the fields in which a superblock and its replicas agree, by name. Systems before UFS2
+/// compare the sizes as well; later ones may change them in one place.
+pub(crate) fn agreed_fields(fs: &Fs, layout: &Layout) -> Vec<(&'static str, i64)> {
+    let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
+    let sizes = [("fs_old_size", fs.fs_old_size), ("fs_old_dsize", fs.fs_old_dsize)];
+    let sizes = sizes.into_iter().filter(|_| old).map(|(field, n)| (field, i64::from(n)));
+    constants(fs).into_iter().chain(sizes).collect()
 }
 
 impl Checker<'_> {
     /// The fields of the superblock, its state and the recovery record.
-    pub(super) fn check_superblock(&mut self, device: &dyn Device) -> Result<()> {
+    pub(crate) fn check_superblock(&mut self, device: &dyn Device) -> Result<()> {
         self.check_fields();
         let fs = &self.superblock.fs;
         if !self.is_marked_clean() && !self.from_replica {
@@ -129,7 +166,7 @@ impl Checker<'_> {
     }
 
     /// The replica in a group against the superblock in use.
-    pub(super) fn check_replica(&mut self, cgx: u32) {
+    pub(crate) fn check_replica(&mut self, cgx: u32) {
         let layout = self.layout;
         let byte = layout.byte(layout.cgsblock(cgx));
         let size = layout.fs_sbsize as usize;
@@ -143,12 +180,9 @@ impl Checker<'_> {
         }
         let expected = check_hash(bytes, FS_CKHASH);
         let main = &self.superblock.fs;
-        // Systems before UFS2 compare these as well; later ones may change them in one place.
-        let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
-        let sizes = |fs: &Fs| [("fs_old_size", fs.fs_old_size), ("fs_old_dsize", fs.fs_old_dsize)];
-        let old_sizes = |fs| sizes(fs).into_iter().filter(|_| old).map(|(field, n)| (field, i64::from(n)));
-        let fields = |fs| constants(fs).into_iter().chain(old_sizes(fs));
-        for ((field, found), (_, expected)) in fields(&fs).zip(fields(main)) {
+        for ((field, found), (_, expected)) in
+            agreed_fields(&fs, layout).into_iter().zip(agreed_fields(main, layout))
+        {
             if found != expected {
                 self.findings.push(Finding::ReplicaDiffers { cgx, byte, field, found, expected });
             }

@@ -8,76 +8,77 @@ use crate::format::layout::Layout;
 use crate::format::units::index;
 
 /// A bit for each fragment: set when something holds it.
-pub(super) struct BlockMap(Vec<u64>);
+#[derive(Clone)]
+pub(crate) struct BlockMap(Vec<u64>);
 
 impl BlockMap {
-    pub(super) fn new(frags: u64) -> Self {
+    pub(crate) fn new(frags: u64) -> Self {
         Self(vec![0; index(frags.div_ceil(64))])
     }
 
-    pub(super) fn get(&self, frag: u64) -> bool {
+    pub(crate) fn get(&self, frag: u64) -> bool {
         self.0[index(frag / 64)] >> (frag % 64) & 1 != 0
     }
 
-    pub(super) fn set(&mut self, frag: u64) {
+    pub(crate) fn set(&mut self, frag: u64) {
         self.0[index(frag / 64)] |= 1 << (frag % 64);
     }
 
-    pub(super) fn set_run(&mut self, start: u64, end: u64) {
+    pub(crate) fn set_run(&mut self, start: u64, end: u64) {
         (start..end).for_each(|frag| self.set(frag));
     }
 
     /// Returns the bits of `frags` (at most 8) fragments from `frag`, which must not cross a word.
-    pub(super) fn bits(&self, frag: u64, frags: u32) -> u8 {
+    pub(crate) fn bits(&self, frag: u64, frags: u32) -> u8 {
         let bits = self.0[index(frag / 64)] >> (frag % 64);
         bits.to_le_bytes()[0] & mask(frags)
     }
 
     /// Sets the bits of `frags` (at most 8) fragments from `frag`, which must not cross a word.
-    pub(super) fn set_bits(&mut self, frag: u64, frags: u32) {
+    pub(crate) fn set_bits(&mut self, frag: u64, frags: u32) {
         self.0[index(frag / 64)] |= u64::from(mask(frags)) << (frag % 64);
     }
 }
 
 /// Returns the lowest `n` bits of a byte, `n` at most 8.
-pub(super) const fn mask(n: u32) -> u8 {
+pub(crate) const fn mask(n: u32) -> u8 {
     ((1_u16 << n) - 1).to_le_bytes()[0]
 }
 
 /// An inode after phase 1.
 #[derive(Clone, Copy, Default)]
-pub(super) struct InodeState {
+pub(crate) struct InodeState {
     /// `S_IFMT` bits shifted down by 12; 0 when free.
-    pub(super) kind: u8,
+    pub(crate) kind: u8,
     /// Nothing of it can be used: it must be cleared.
-    pub(super) clear: bool,
+    pub(crate) clear: bool,
     /// `di_nlink`.
-    pub(super) nlink: u16,
+    pub(crate) nlink: u16,
     /// Names found.
-    pub(super) names: u32,
+    pub(crate) names: u32,
 }
 
 /// A directory after phase 1, completed in phase 2.
-pub(super) struct Directory {
-    pub(super) ino: u32,
-    pub(super) size: u64,
+pub(crate) struct Directory {
+    pub(crate) ino: u32,
+    pub(crate) size: u64,
     /// Its blocks, as a range of [`State::dir_blocks`].
-    pub(super) blocks: std::ops::Range<usize>,
+    pub(crate) blocks: std::ops::Range<usize>,
     /// All its pointers were followed.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
     /// `di_dirdepth`.
-    pub(super) depth: u32,
+    pub(crate) depth: u32,
     /// The directory that names it and where, 0 for none.
-    pub(super) parent: u32,
-    pub(super) entry_at: u64,
+    pub(crate) parent: u32,
+    pub(crate) entry_at: u64,
     /// Inode that its ".." names; 0 for none.
-    pub(super) dotdot: u32,
-    pub(super) link: Link,
+    pub(crate) dotdot: u32,
+    pub(crate) link: Link,
 }
 
 /// Connection of a directory with the root.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Link {
+pub(crate) enum Link {
     Unknown,
     Climbing,
     /// Connected, with this number of steps.
@@ -90,39 +91,39 @@ pub(super) enum Link {
 
 /// A block of a directory.
 #[derive(Clone, Copy)]
-pub(super) struct DirBlock {
-    pub(super) lbn: u64,
-    pub(super) frag: u64,
+pub(crate) struct DirBlock {
+    pub(crate) lbn: u64,
+    pub(crate) frag: u64,
 }
 
 /// Fragments that were held when `ino` claimed them.
 #[derive(Clone, Copy)]
-pub(super) struct Duplicate {
-    pub(super) ino: u32,
-    pub(super) frag: u64,
-    pub(super) frags: u32,
+pub(crate) struct Duplicate {
+    pub(crate) ino: u32,
+    pub(crate) frag: u64,
+    pub(crate) frags: u32,
 }
 
 /// Most duplicates remembered.
-pub(super) const MAX_DUPLICATES: usize = 100_000;
+pub(crate) const MAX_DUPLICATES: usize = 100_000;
 
-pub(super) struct State {
-    pub(super) used: BlockMap,
+pub(crate) struct State {
+    pub(crate) used: BlockMap,
     /// The inodes of each group up to the last one in use.
-    pub(super) inodes: Vec<Vec<InodeState>>,
+    pub(crate) inodes: Vec<Vec<InodeState>>,
     /// In order of inodes.
-    pub(super) dirs: Vec<Directory>,
-    pub(super) dir_blocks: Vec<DirBlock>,
-    pub(super) duplicates: Vec<Duplicate>,
+    pub(crate) dirs: Vec<Directory>,
+    pub(crate) dir_blocks: Vec<DirBlock>,
+    pub(crate) duplicates: Vec<Duplicate>,
     /// Solaris: inodes that other inodes name as their access control lists.
-    pub(super) shadows: Vec<u32>,
-    pub(super) files: u64,
-    pub(super) used_frags: u64,
+    pub(crate) shadows: Vec<u32>,
+    pub(crate) files: u64,
+    pub(crate) used_frags: u64,
 }
 
 impl State {
     /// Returns the state before phase 1: only the file system's own structures are held.
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         let mut used = BlockMap::new(layout.fs_size);
         for cgx in 0..layout.fs_ncg {
             let start = if cgx == 0 { layout.cgbase(0) } else { layout.cgsblock(cgx) };
@@ -143,18 +144,18 @@ impl State {
     }
 
     /// Returns the state of an inode; a free one for those never initialised.
-    pub(super) fn inode(&self, layout: &Layout, ino: u32) -> InodeState {
+    pub(crate) fn inode(&self, layout: &Layout, ino: u32) -> InodeState {
         let (cgx, n) = (ino / layout.fs_ipg, ino % layout.fs_ipg);
         self.inodes.get(cgx as usize).and_then(|group| group.get(n as usize)).copied().unwrap_or_default()
     }
 
-    pub(super) fn inode_mut(&mut self, layout: &Layout, ino: u32) -> Option<&mut InodeState> {
+    pub(crate) fn inode_mut(&mut self, layout: &Layout, ino: u32) -> Option<&mut InodeState> {
         let (cgx, n) = (ino / layout.fs_ipg, ino % layout.fs_ipg);
         self.inodes.get_mut(cgx as usize)?.get_mut(n as usize)
     }
 
     /// Returns the row of a directory in [`Self::dirs`].
-    pub(super) fn dir(&self, ino: u32) -> Option<usize> {
+    pub(crate) fn dir(&self, ino: u32) -> Option<usize> {
         self.dirs.binary_search_by_key(&ino, |dir| dir.ino).ok()
     }
 }

@@ -14,7 +14,7 @@ use spindle_device::Error;
 use spindle_ondisk::Field;
 
 /// A step of the walk.
-pub(super) enum Step<'a> {
+pub(crate) enum Step<'a> {
     /// A pointer.
     Block(Piece),
     /// Pointers in an indirect block that the size does not reach.
@@ -25,33 +25,39 @@ pub(super) enum Step<'a> {
 
 /// A pointer and what it claims.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
-    pub(super) place: BlockPlace,
-    pub(super) frag: u64,
-    pub(super) frags: u32,
+pub(crate) struct Piece {
+    pub(crate) place: BlockPlace,
+    pub(crate) frag: u64,
+    pub(crate) frags: u32,
 }
 
 /// The answer of the caller to a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Continue,
     /// Not what is below this indirect block.
     Skip,
     Stop,
 }
 
-/// The pointers in snapshots that are marks: not copied, and a hole that is.
-const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
+/// Returns the pointer at the start of `bytes`; one with a sign becomes an address out of range.
+pub(crate) fn pointer_at(layout: &Layout, bytes: &[u8]) -> u64 {
+    if layout.pointer_size() == 8 {
+        i64::get(bytes, layout.endian).cast_unsigned()
+    } else {
+        i64::from(i32::get(bytes, layout.endian)).cast_unsigned()
+    }
+}
 
 /// Buffers for one indirect block on each level, kept from walk to walk.
 #[derive(Default)]
-pub(super) struct Walker {
+pub(crate) struct Walker {
     levels: [Vec<u8>; 3],
 }
 
 impl Walker {
     /// Visits everything that the inode holds; `true` if nothing was skipped.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &mut self,
         layout: &Layout,
         reader: &mut Reader<'_>,
@@ -82,10 +88,6 @@ struct Walk<'w, 'd> {
 }
 
 impl Walk<'_, '_> {
-    fn is_hole(&self, pointer: u64) -> bool {
-        pointer == 0 || (self.node.is_snapshot() && SNAPSHOT_MARKS.contains(&pointer))
-    }
-
     /// Shows a pointer to the caller and notes what it wants.
     fn block(&mut self, place: BlockPlace, frag: u64, frags: u32) -> Next {
         let next = (self.visit)(Step::Block(Piece { place, frag, frags }));
@@ -100,7 +102,7 @@ impl Walk<'_, '_> {
         let (layout, node) = (self.layout, self.node);
         let blocks = node.size.div_ceil(layout.fs_bsize.into());
         for (lbn, &frag) in (0..blocks).zip(&node.db) {
-            if self.is_hole(frag) {
+            if self.node.is_hole(frag) {
                 continue;
             }
             let frags = layout.numfrags(layout.blksize(node.size, Lbn(lbn)));
@@ -115,7 +117,7 @@ impl Walk<'_, '_> {
             if lbn >= blocks {
                 return;
             }
-            if !self.is_hole(frag) && self.indirect(level, frag, lbn, blocks) == Next::Stop {
+            if !self.node.is_hole(frag) && self.indirect(level, frag, lbn, blocks) == Next::Stop {
                 return;
             }
             lbn = lbn.saturating_add(span);
@@ -154,12 +156,8 @@ impl Walk<'_, '_> {
         let reached = (blocks - lbn).div_ceil(span).min(layout.fs_nindir.into());
         let mut stray = None;
         for (index, bytes) in (0_u32..).zip(block.chunks_exact(layout.pointer_size())) {
-            let pointer = if bytes.len() == 8 {
-                i64::get(bytes, layout.endian).cast_unsigned()
-            } else {
-                i64::from(i32::get(bytes, layout.endian)).cast_unsigned()
-            };
-            if self.is_hole(pointer) {
+            let pointer = pointer_at(layout, bytes);
+            if self.node.is_hole(pointer) {
                 continue;
             }
             if u64::from(index) >= reached {

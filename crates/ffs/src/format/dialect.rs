@@ -210,7 +210,8 @@ fn is_openbsd_ufs2(fs: &Fs) -> bool {
 }
 
 /// The remedy for what an unclean end has left.
-pub(crate) const CHECK: &str = "check it with the fsck of its own system, or insist with the option force";
+pub(crate) const CHECK: &str =
+    "check it with spindle fsck or the fsck of its own system, or insist with the option force";
 
 /// Returns everything that speaks against writing to the file system; empty if it is safe. With
 /// `recovers`, a log puts right whatever an unclean end has left.

@@ -44,18 +44,15 @@ impl Salvaged {
                         "it is read with the copy of the superblock at byte {at}, which was asked for; its \
                          counts may be old"
                     ),
-                    "leave out the place of the copy if the standard superblock is whole".to_owned(),
+                    "leave out the place of the copy if the standard superblock is whole",
                 )
             } else {
-                let sector = at / DEV_BSIZE;
                 (
                     format!("its superblock cannot be used; the copy at byte {at} stands in"),
-                    format!(
-                        "copy its files away, or repair it with the fsck of its own system (fsck_ffs -b {sector})"
-                    ),
+                    "repair it with spindle fsck -y, or copy its files away",
                 )
             };
-            Objection { reason, remedy, overridable: false }
+            Objection { reason, remedy: remedy.into(), overridable: false }
         });
         let truncated = (self.missing_bytes > 0).then(|| Objection {
             reason: format!("the device ends {} bytes before the file system does", self.missing_bytes),
@@ -127,6 +124,9 @@ impl Superblock {
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned(),
             _ => return Ok(None),
         };
+        if !SBLOCKSEARCH.contains(&standard) {
+            return Ok(None);
+        }
         let bytes = device.info().size_bytes;
         let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes))?;
         let layout = &found.layout;

@@ -306,12 +306,8 @@ impl Superblock {
         }
     }
 
-    /// Marks a file system as clean in which a full check has found no damage, and makes that
-    /// durable, as fsck does. Returns what forbids that, in which case nothing is written.
-    ///
-    /// # Errors
-    /// Device errors.
-    pub fn mark_checked(&mut self, device: &dyn Device, now: Timestamp) -> Result<Vec<Objection>> {
+    /// Returns what it is to be when a full check has found no damage.
+    pub(crate) fn as_checked(&self, now: Timestamp) -> Self {
         let mut marked = self.clone();
         marked.set_clean(true, false, now);
         let new_fields = self.has_new_fields();
@@ -321,6 +317,16 @@ impl Superblock {
                 (fs.fs_pendingblocks, fs.fs_pendinginodes) = (0, 0);
             }
         });
+        marked
+    }
+
+    /// Marks a file system as clean in which a full check has found no damage, and makes that
+    /// durable, as fsck does. Returns what forbids that, in which case nothing is written.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub fn mark_checked(&mut self, device: &dyn Device, now: Timestamp) -> Result<Vec<Objection>> {
+        let mut marked = self.as_checked(now);
         let objections = marked.objections(device)?;
         if objections.is_empty() {
             marked.write(device)?;

@@ -106,7 +106,7 @@ impl Ffs {
 
     /// Returns true if the log's space still belongs to it: somebody may have removed the file, and
     /// others have its blocks.
-    fn owns(&self, place: &LogPlace) -> Result<bool> {
+    pub(crate) fn owns(&self, place: &LogPlace) -> Result<bool> {
         let Some(ino) = place.ino else { return Ok(true) };
         let owns = || {
             let inode = self.iget(ino)?;
@@ -130,6 +130,33 @@ impl Ffs {
             Err(Error::Stale | Error::Corrupt { .. }) => Ok(false),
             result => result,
         }
+    }
+
+    /// Returns where the log is whose file the superblock does not name, if there is one.
+    pub(crate) fn forgotten_log(&self) -> Result<Option<LogPlace>> {
+        let layout = self.layout();
+        {
+            let superblock = self.volume.superblock.lock();
+            if self.volume.dialect == Dialect::NetBsd
+                || superblock.log_place().is_some()
+                || !LogPlace::can_be_kept(&superblock)
+            {
+                return Ok(None);
+            }
+        }
+        let root = self.iget(ROOT_INO)?;
+        let Some(found) = self.find_entry(root.ino, &root.state.read(), LOG_NAME)? else { return Ok(None) };
+        let inode = self.iget(found.ino)?;
+        let state = inode.state.read();
+        let flagged = layout.inode_format != InodeFormat::New || state.di.flags == LOG_FLAGS;
+        let len = state.di.size.min(MAX_LOG_BYTES) >> layout.fs_bshift << layout.fs_bshift;
+        if !flagged || state.di.kind() != Some(FileKind::Regular) || len == 0 {
+            return Ok(None);
+        }
+        let Some(at) = self.volume.bmap(found.ino, &state.di, Lbn(0), 1)?.at else { return Ok(None) };
+        drop(state);
+        let place = LogPlace { at: layout.byte(at), len, ino: Some(found.ino) };
+        Ok(self.owns(&place)?.then_some(place))
     }
 
     /// Makes a log. Where there is no room for one, or no way to say where it is, there is none,

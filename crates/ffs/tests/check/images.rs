@@ -4,7 +4,7 @@
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle_clock::ManualClock;
-use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Request, Result, Ticket};
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
 use spindle_ffs::check::{Options, Report, check};
 use spindle_ffs::newfs::{Parameters, Plan, write};
 use spindle_ffs::{Frag, InodeFormat, Layout, Superblock, Version, check_hash};
@@ -166,11 +166,14 @@ impl Image {
         (from..self.layout().inodes()).find(|&ino| is(self, self.inode(ino))).expect("there is one")
     }
 
+    /// Returns a device with it.
+    pub fn device(&self) -> impl Device + use<> {
+        Faulty { inner: MemoryDevice::from_bytes(&self.bytes), unreadable: self.unreadable.clone() }
+    }
+
     /// Returns what the check reports.
     pub fn check(&self) -> Report {
-        let device =
-            Faulty { inner: MemoryDevice::from_bytes(&self.bytes), unreadable: self.unreadable.clone() };
-        check(&device, &Options::default(), &mut |_| {}).expect("the check runs")
+        check(&self.device(), &Options::default(), &mut |_| {}).expect("the check runs")
     }
 }
 
@@ -190,6 +193,10 @@ impl Device for Faulty {
     }
 
     fn submit(&self, request: Request) -> Result<Ticket> {
+        let (start, len) = (request.offset, request.buf.len() as u64);
+        if request.op == Op::Read && start < self.unreadable.end && self.unreadable.start < start + len {
+            return Err(Error::io("disk", "read", std::io::ErrorKind::Other.into()));
+        }
         self.inner.submit(request)
     }
 
@@ -203,12 +210,5 @@ impl Device for Faulty {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.discard(offset, len)
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if offset < self.unreadable.end && self.unreadable.start < offset + buf.len() as u64 {
-            return Err(Error::io("disk", "read", std::io::ErrorKind::Other.into()));
-        }
-        self.inner.read_at(offset, buf)
     }
 }

@@ -7,3 +7,4 @@ mod images;
 mod mutations;
 mod plants;
 mod report;
+mod tables;

@@ -1,0 +1,276 @@
+//! The repair of a file system.
+//!
+//! The one idea: repairs are made to a copy-on-write device over the image, and checked there. A
+//! *round* checks the planned state and has the first of these stages change it that finds anything
+//! to do:
+//!
+//! 1. the superblock and its copies;
+//! 2. groups that cannot be used, and inodes that a group hides;
+//! 3. what contradicts itself in one inode;
+//! 4. pointers that lead nowhere, and blocks of two files;
+//! 5. sizes and counts of blocks;
+//! 6. the root, the blocks of directories, their entries;
+//! 7. loops, counts of names, inodes that were removed;
+//! 8. the maps and counts of groups, the summaries and the totals;
+//! 9. files without names, which get some in `lost+found`.
+//!
+//! When a check finds nothing more, the difference between the planned state and the image is what
+//! has to be written ([`Plan`]). If it finds something that no stage can repair, nothing is.
+//!
+//! # Crashes
+//!
+//! The superblock says first that the file system is not clean, and names no log, which could be
+//! replayed over the repair. Then comes what goes to space that was free, to which nothing leads
+//! yet; then everything else, in any order; at the end the superblock says "clean". Barriers are in
+//! between. Inodes and directory chunks never cross a sector. So a repair that was cut leaves files
+//! as they were or as they will be, and the next one comes to the same contents.
+
+mod blocks;
+mod chunk;
+mod groups;
+mod image;
+mod inodes;
+mod links;
+mod lost;
+mod names;
+mod plan;
+mod remedy;
+mod space;
+mod superblock;
+mod undo;
+
+pub use plan::Plan;
+pub use remedy::{Remedy, remedy};
+pub use undo::undo;
+
+use crate::check::setup::find_superblock;
+use crate::check::state::BlockMap;
+use crate::check::{Checker, Finding, Findings, Options, Progress, Report, check};
+use crate::format::dialect::Dialect;
+use crate::format::layout::Layout;
+use crate::format::ondisk::flags;
+use crate::format::superblock::Superblock;
+use image::Image;
+use space::Space;
+use spindle_clock::{Clock, Timestamp};
+use spindle_device::{CowDevice, Device};
+use spindle_tree::check::Finding as _;
+use spindle_tree::check::Severity;
+use spindle_vfs::{Error, Objection, Result};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Most rounds; an ordinary repair takes less than fifteen.
+const ROUNDS_MAX: usize = 200;
+/// Findings that a round looks at; more are left to the next ones.
+const FINDINGS_MAX: usize = 100_000;
+/// What to do if the repair cannot be made on this device.
+const COPY: &str = "copy what can be read to another device";
+
+/// The kinds of findings whose repair may be begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only if nothing can be lost.
+    Harmless,
+    /// All.
+    All,
+}
+
+/// What a repair remembers from round to round.
+#[derive(Default)]
+struct Memory {
+    /// Groups whose number of initialised inodes is not certain.
+    doubtful: HashSet<u32>,
+    /// Kinds of findings whose repair was agreed to.
+    agreed: HashSet<&'static str>,
+}
+
+/// A round.
+struct Round<'a> {
+    checker: Checker<'a>,
+    image: Image<'a>,
+    now: Timestamp,
+    memory: &'a mut Memory,
+    /// The replica was named by the user.
+    named: bool,
+    space: Option<Space<'a>>,
+}
+
+/// The end of a round.
+enum End {
+    /// Something was changed.
+    Changed,
+    /// Only names are missing.
+    Unnamed(Vec<(u32, spindle_vfs::FileKind)>),
+    /// Nothing can be done any more.
+    Over,
+}
+
+/// Decides how to repair the file system on `device`, which is not written to. For each kind of
+/// finding, `agree` is asked once whether it may be repaired: without its consent to all of them
+/// there is no repair. `progress` hears of the check before the repair.
+///
+/// # Errors
+/// As for [`check`]; errors of the device.
+pub fn plan(
+    device: &Arc<dyn Device>,
+    clock: &Arc<dyn Clock>,
+    options: &Options,
+    scope: Scope,
+    agree: &mut dyn FnMut(&Finding) -> bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Plan> {
+    let before = check(&**device, options, progress)?;
+    if before.is_clean() {
+        return Ok(Plan::nothing(before));
+    }
+    if scope == Scope::Harmless && before.serious > 0 {
+        return Ok(Plan::refused(before, "this needs a full repair (fsck -y)".into()));
+    }
+    let mut unlisted = Findings::new(0);
+    let (superblock, _) = find_superblock(&**device, options, &mut unlisted)?;
+    let mut superblock = superblock.as_checked(clock.now());
+    let objections = objections(&mut superblock, &**device, &before)?;
+    if let Some(objection) = objections.first() {
+        return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
+    }
+    let overlay = Arc::new(CowDevice::new(device.clone()));
+    let mut planner = Planner { overlay, clock: clock.clone(), memory: Memory::default(), used: None };
+    match planner.rounds(options, agree) {
+        Ok(true) => {}
+        Ok(false) => return Ok(Plan::refused(before, "not everything was agreed to".into())),
+        Err(Error::Unsupported { what, remedy }) => {
+            return Ok(Plan::refused(before, format!("{what}; {remedy}")));
+        }
+        Err(error) => return Err(error),
+    }
+    let standard = Options { replica: None, limit: options.limit };
+    let mut after = check(&*planner.overlay, &standard, &mut |_| ())?;
+    if after.damages > 0 {
+        return Ok(Plan::refused(before, left_over(&after)));
+    }
+    let planned: Arc<dyn Device> = planner.overlay.clone();
+    lost::find_log(&planned, clock)?;
+    let marked = Superblock::open(&*planner.overlay)?.mark_checked(&*planner.overlay, clock.now())?;
+    if let Some(objection) = marked.first() {
+        return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
+    }
+    after.marked_clean = true;
+    after
+        .findings
+        .retain(|found| !matches!(found.finding, Finding::NotClean { .. } | Finding::Pending { .. }));
+    let used = planner.used.ok_or_else(|| Error::corrupt("no round was made", "repair"))?;
+    Plan::of(before, after, &planner.overlay, &used, clock.now())
+}
+
+/// Returns what a repair would leave, as the reason why it is not made.
+fn left_over(after: &Report) -> String {
+    let Some(left) = after.findings.iter().find(|found| found.severity != Severity::Note) else {
+        return format!("{} problems would be left", after.damages);
+    };
+    let is_unnamed =
+        matches!(left.finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. });
+    let why = if is_unnamed { "; there is no space for its name in lost+found" } else { "" };
+    format!("{left}{why}")
+}
+
+/// Returns what forbids a repair of the file system, given its superblock as a repair would leave
+/// it.
+fn objections(superblock: &mut Superblock, device: &dyn Device, before: &Report) -> Result<Vec<Objection>> {
+    superblock.salvaged = None;
+    let mut objections = superblock.objections(device)?;
+    let journal = superblock.flags() & flags::FS_SUJ != 0 && superblock.dialect == Dialect::FreeBsd;
+    if journal && !before.marked_clean {
+        objections.push(Objection {
+            reason: "it has a journal of soft updates that was not carried out".into(),
+            remedy: "check it with the fsck of FreeBSD, or turn the journal off there (tunefs -j disable)"
+                .into(),
+            overridable: false,
+        });
+    }
+    Ok(objections)
+}
+
+/// A repair that is being planned.
+struct Planner {
+    /// The planned state.
+    overlay: Arc<CowDevice>,
+    clock: Arc<dyn Clock>,
+    memory: Memory,
+    /// The fragments in use at the beginning.
+    used: Option<BlockMap>,
+}
+
+impl Planner {
+    /// Makes rounds until there is nothing more to do. Returns false if a repair was not agreed to.
+    fn rounds(&mut self, options: &Options, agree: &mut dyn FnMut(&Finding) -> bool) -> Result<bool> {
+        let device: Arc<dyn Device> = self.overlay.clone();
+        for number in 0..ROUNDS_MAX {
+            let named = options.replica.filter(|_| number == 0);
+            let mut findings = Findings::new(FINDINGS_MAX);
+            let options = Options { replica: named, limit: FINDINGS_MAX };
+            let (superblock, replica) = find_superblock(&*device, &options, &mut findings)?;
+            let mut quiet = |_| ();
+            let checker = Checker::run(&*device, &superblock, replica, findings, &mut quiet)?;
+            let is_unread = |finding: &&Finding| matches!(finding, Finding::Unreadable { .. });
+            if let Some(unread) = checker.findings.list().iter().find(is_unread) {
+                return Err(Error::unsupported(unread.to_string(), COPY));
+            }
+            if self.used.is_none() {
+                self.used = Some(checker.state.used.clone());
+            }
+            for finding in checker.findings.list() {
+                let is_note = finding.severity() == Severity::Note;
+                if !is_note && !self.memory.agreed.contains(finding.kind()) {
+                    if !agree(finding) {
+                        return Ok(false);
+                    }
+                    self.memory.agreed.insert(finding.kind());
+                }
+            }
+            let image = Image { device: &*device, layout: checker.layout, hashes: checker.hashes };
+            let (now, named) = (self.clock.now(), named.is_some());
+            let mut round = Round { checker, image, now, memory: &mut self.memory, named, space: None };
+            match round.run()? {
+                End::Changed => {}
+                End::Unnamed(unnamed) if lost::give_names(&device, &self.clock, &unnamed)? => {}
+                _ => break,
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Round<'_> {
+    fn run(&mut self) -> Result<End> {
+        let changed = self.superblocks()?
+            || self.hidden_inodes()?
+            || self.inodes()?
+            || self.blocks()?
+            || self.sizes()?
+            || self.root()?
+            || self.directories()?
+            || self.names()?
+            || self.links()?
+            || self.groups()?;
+        if changed {
+            return Ok(End::Changed);
+        }
+        let only_names = |finding: &Finding| {
+            finding.severity() == Severity::Note
+                || matches!(finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. })
+        };
+        let unnamed = self.unnamed()?;
+        let ready = self.checker.findings.list().iter().all(only_names) && !unnamed.is_empty();
+        Ok(if ready { End::Unnamed(unnamed) } else { End::Over })
+    }
+
+    fn layout(&self) -> &Layout {
+        self.checker.layout
+    }
+
+    /// Returns the findings of this round.
+    fn findings(&self) -> Vec<Finding> {
+        self.checker.findings.list().to_vec()
+    }
+}

@@ -1,0 +1,187 @@
+//! The superblock, its replicas and the recovery record.
+//!
+//! Where the superblock and its replicas disagree about what never changes, most of them are right;
+//! one with a check-hash is right by itself.
+
+use super::Round;
+use crate::check::Finding;
+use crate::check::setup::{agreed_fields, copy_constants};
+use crate::format::dialect::Dialect;
+use crate::format::layout::Version;
+use crate::format::ondisk::{FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
+use crate::format::superblock::{Superblock, decode};
+use spindle_vfs::{Error, Result};
+use std::collections::HashMap;
+
+/// The reserve that newfs leaves, in percent.
+const MINFREE: i32 = 8;
+
+impl Round<'_> {
+    /// Repairs the superblock, and then all copies of it.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if nothing confirms what it says.
+    pub(super) fn superblocks(&mut self) -> Result<bool> {
+        if self.checker.from_replica {
+            let (agree, _) = self.votes()?;
+            let most = agree > 1 && agree > self.layout().fs_ncg / 2;
+            if !(self.named || most || self.groups_confirm()?) {
+                return Err(unconfirmed("nothing confirms the replica that was found"));
+            }
+            self.restore()?;
+            return Ok(true);
+        }
+        let findings = self.findings();
+        let differs = |finding: &Finding| {
+            matches!(finding, Finding::ReplicaDiffers { .. } | Finding::ReplicaMissing { .. })
+        };
+        if findings.iter().any(differs) && self.outvoted()? {
+            return Ok(true);
+        }
+        let mut superblock = self.checker.superblock.clone();
+        let mut changed = false;
+        for finding in &findings {
+            if let Finding::SuperblockField { field, .. } = finding {
+                self.set_field(&mut superblock, field);
+                changed = true;
+            }
+        }
+        if changed {
+            superblock.write(self.image.device)?;
+            return Ok(true);
+        }
+        for finding in &findings {
+            changed |= match *finding {
+                Finding::ReplicaMissing { cgx, .. }
+                | Finding::ReplicaDiffers { cgx, .. }
+                | Finding::ReplicaCheckHash { cgx, .. } => self.put_replica(cgx)?,
+                Finding::RecoveryRecord { .. } => self.put_recovery_record()?,
+                _ => false,
+            };
+        }
+        Ok(changed)
+    }
+
+    /// Writes a superblock where there is none that can be used: the one that is there, if only its
+    /// check-hash is wrong and the replica agrees with it, or else the replica.
+    fn restore(&self) -> Result<()> {
+        let device = self.image.device;
+        let mut torn = Superblock::find_torn(device)?;
+        torn.retain(|superblock| superblock.layout == *self.layout() && !self.named);
+        let mut superblock = torn.pop().unwrap_or_else(|| {
+            let mut replica = self.checker.superblock.clone();
+            forget_log(&mut replica);
+            replica
+        });
+        superblock.set_clean(false, false, self.now);
+        superblock.write(device)?;
+        Ok(())
+    }
+
+    /// Returns how many replicas agree with the superblock about what never changes, and what most
+    /// of the others say, with their number.
+    fn votes(&self) -> Result<(u32, Option<(u32, Fs)>)> {
+        let layout = self.layout();
+        let own = agreed_fields(&self.checker.superblock.fs, layout);
+        let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
+        for cgx in 0..layout.fs_ncg {
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
+            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+                votes.entry(agreed_fields(&fs, layout)).or_insert((0, fs)).0 += 1;
+            }
+        }
+        let agree = votes.remove(&own).map_or(0, |(count, _)| count);
+        Ok((agree, votes.into_values().max_by_key(|(count, _)| *count)))
+    }
+
+    /// Lets the replicas decide about the constants of the superblock. Returns true if they have
+    /// changed it.
+    fn outvoted(&self) -> Result<bool> {
+        let layout = self.layout();
+        let superblock = self.checker.superblock;
+        if superblock.check_hashes().superblock {
+            return Ok(false);
+        }
+        let (agree, others) = self.votes()?;
+        let Some((against, fs)) = others else {
+            if agree > 0 || self.groups_confirm()? {
+                return Ok(false);
+            }
+            return Err(unconfirmed("no replica and too few cylinder groups confirm the superblock"));
+        };
+        match against.cmp(&(agree + 1)) {
+            std::cmp::Ordering::Less => Ok(false),
+            std::cmp::Ordering::Equal => Err(unconfirmed("its replicas do not agree with the superblock")),
+            std::cmp::Ordering::Greater => {
+                let mut right = superblock.clone();
+                let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
+                right.change(|own| {
+                    copy_constants(own, &fs);
+                    if old {
+                        (own.fs_old_size, own.fs_old_dsize) = (fs.fs_old_size, fs.fs_old_dsize);
+                    }
+                });
+                right.write(self.image.device)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Gives a field of the superblock the value that it must have, or that newfs gives it.
+    fn set_field(&self, superblock: &mut Superblock, field: &str) {
+        let layout = self.layout();
+        let (bsize, fsize) = (layout.fs_bsize.cast_signed(), layout.fs_fsize.cast_signed());
+        let nindir = u64::from(layout.fs_nindir);
+        let blocks = NDADDR as u64 + nindir + nindir.pow(2) + nindir.pow(3);
+        superblock.change(|fs| match field {
+            "fs_optim" => fs.fs_optim = FS_OPTTIME,
+            "fs_minfree" => fs.fs_minfree = MINFREE,
+            "fs_maxbpg" => fs.fs_maxbpg = layout.fs_nindir.cast_signed(),
+            "fs_bmask" => fs.fs_bmask = -bsize,
+            "fs_fmask" => fs.fs_fmask = -fsize,
+            "fs_fragshift" => fs.fs_fragshift = layout.fs_frag.trailing_zeros().cast_signed(),
+            "fs_qbmask" => fs.fs_qbmask = i64::from(bsize) - 1,
+            "fs_qfmask" => fs.fs_qfmask = i64::from(fsize) - 1,
+            "fs_maxfilesize" => fs.fs_maxfilesize = blocks * u64::from(layout.fs_bsize) - 1,
+            "fs_sblockactualloc" => fs.fs_sblockactualloc = layout.fs_sblockloc.cast_signed(),
+            "fs_fsbtodb" => fs.fs_fsbtodb = (layout.fs_fsize / 512).ilog2().cast_signed(),
+            "fs_cgrotor" => fs.fs_cgrotor = 0,
+            _ => {}
+        });
+    }
+
+    /// Writes the replica of a group.
+    fn put_replica(&self, cgx: u32) -> Result<bool> {
+        let layout = self.layout();
+        let mut replica = self.checker.superblock.clone();
+        forget_log(&mut replica);
+        replica.set_clean(true, false, self.now);
+        let at = layout.byte(layout.cgsblock(cgx));
+        let raw = replica.encode(at);
+        self.image.put(at, &raw[..layout.fs_sbsize as usize])
+    }
+
+    fn put_recovery_record(&self) -> Result<bool> {
+        let fs = &self.checker.superblock.fs;
+        let at = SBLOCK_UFS2 - FsRecovery::SIZE as u64;
+        self.image.change(at, FsRecovery::SIZE, |bytes| {
+            let mut record = FsRecovery::decode(bytes, self.layout().endian);
+            record.fsr_fsbtodb = fs.fs_fsbtodb;
+            record.fsr_sblkno = fs.fs_sblkno;
+            record.fsr_fpg = fs.fs_fpg;
+            record.fsr_ncg = fs.fs_ncg;
+            record.encode(bytes, self.layout().endian);
+        })
+    }
+}
+
+/// Takes the place of the log out of a superblock. NetBSD has it in all copies.
+pub(super) fn forget_log(superblock: &mut Superblock) {
+    if superblock.dialect != Dialect::NetBsd && superblock.log_place().is_some() {
+        superblock.set_log_place(None);
+    }
+}
+
+fn unconfirmed(what: &str) -> Error {
+    Error::unsupported(what, "name the superblock or replica that is right (-b PLACE)")
+}

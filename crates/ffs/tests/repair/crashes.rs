@@ -1,0 +1,168 @@
+//! Repairs that are cut, and repairs that are taken back.
+
+use super::random::cases;
+use super::victim::{Tree, damage, planned, repair, tree};
+use crate::images::Image;
+use crate::tables;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use spindle_clock::Mutex;
+use spindle_conformance::random::seed;
+use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_ffs::Superblock;
+use spindle_ffs::repair::{Scope, undo};
+use std::collections::BTreeSet;
+
+/// What was asked of a device.
+#[derive(Clone)]
+enum Event {
+    Write(u64, Vec<u8>),
+    Flush,
+}
+
+/// A device that notes what is written to it.
+struct Recorder {
+    inner: MemoryDevice,
+    events: Mutex<Vec<Event>>,
+}
+
+impl Device for Recorder {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+
+    fn submit(&self, request: Request) -> Result<Ticket> {
+        if request.op == Op::Write {
+            self.events.lock().push(Event::Write(request.offset, request.buf.to_vec()));
+        }
+        self.inner.submit(request)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+        self.inner.wait(ticket)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.events.lock().push(Event::Flush);
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.inner.discard(offset, len)
+    }
+}
+
+/// Returns what is on the medium if the power fails after the first `cut` events: all that was
+/// flushed, and any sectors of the rest.
+fn cut(before: &MemoryDevice, events: &[Event], cut: usize, rng: &mut SmallRng) -> MemoryDevice {
+    let flushed = events[..cut].iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);
+    let medium = before.branch();
+    for (n, event) in events[..cut].iter().enumerate() {
+        let Event::Write(at, bytes) = event else { continue };
+        for (at, sector) in (*at..).step_by(512).zip(bytes.chunks(512)) {
+            if n < flushed || rng.random() {
+                medium.write_at(at, sector).unwrap();
+            }
+        }
+    }
+    medium
+}
+
+/// Returns the contents of all files by inode; directories by their number alone, and `lost+found`
+/// not at all.
+fn contents(tree: &Tree, of_before: &BTreeSet<u64>) -> BTreeSet<(u64, Vec<u8>)> {
+    let known = tree.values().filter(|file| of_before.contains(&file.ino));
+    known.map(|file| (file.ino, file.content.clone())).collect()
+}
+
+fn damaged(rng: &mut SmallRng) -> (&'static str, Image, MemoryDevice) {
+    loop {
+        let all = tables::all();
+        let (image, table) = all[rng.random_range(0..all.len())];
+        let Some(image) = image else { continue };
+        let mut image = image.clone();
+        let first = &table[rng.random_range(0..table.len())];
+        (first.1)(&mut image);
+        if !image.unreadable.is_empty() {
+            continue;
+        }
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        if !damage(&device).is_empty() {
+            return (first.0, image, device);
+        }
+    }
+}
+
+/// Promise: wherever a repair is cut, and whatever of the writes since the last flush is lost,
+/// another repair comes to a file system without damage, with the same contents of all files as
+/// the repair that was not cut. From the first change to the last the superblock does not say
+/// "clean".
+#[test]
+fn torture_cut_repairs() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test repair torture_cut_repairs");
+    for case in 0..cases(12) {
+        let case = seed.wrapping_add(case);
+        let mut rng = SmallRng::seed_from_u64(case);
+        let (name, _, device) = damaged(&mut rng);
+        let plan = planned(&device, Scope::All);
+        assert_eq!(plan.refusal, None, "seed {case}: {name}");
+        let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+        plan.apply(&recorder).unwrap();
+        let events = recorder.events.lock().clone();
+        let whole = tree(&recorder.inner);
+        let inodes: BTreeSet<u64> = whole.values().map(|file| file.ino).collect();
+        let flushes: Vec<_> = (0..events.len()).filter(|&n| matches!(events[n], Event::Flush)).collect();
+        let (first, last) = (flushes[0], flushes[flushes.len() - 2]);
+        for end in 1..events.len() {
+            let medium = cut(&device, &events, end, &mut rng);
+            if (first + 1..=last).contains(&end) {
+                assert!(!Superblock::open(&medium).unwrap().is_clean(), "seed {case}: {name}, cut at {end}");
+            }
+            let again = repair(&medium);
+            assert_eq!(again.refusal, None, "seed {case}: {name}, cut at {end}");
+            assert_eq!(damage(&medium), Vec::<String>::new(), "seed {case}: {name}, cut at {end}");
+            let (ours, theirs) = (contents(&tree(&medium), &inodes), contents(&whole, &inodes));
+            let missing: Vec<_> = theirs.difference(&ours).map(|(ino, _)| ino).collect();
+            assert!(missing.is_empty(), "seed {case}: {name}, cut at {end}: inodes {missing:?} differ");
+        }
+    }
+}
+
+/// Promise: a repair that is taken back leaves every byte as it was, also if the repair or its
+/// undoing was cut; an undo file is refused by another image, and by one that was changed since.
+#[test]
+fn torture_undone_repairs() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test repair torture_undone_repairs");
+    for case in 0..cases(20) {
+        let case = seed.wrapping_add(case);
+        let mut rng = SmallRng::seed_from_u64(case);
+        let (name, image, device) = damaged(&mut rng);
+        let plan = planned(&device, Scope::All);
+        let file = plan.undo_bytes();
+        let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+        plan.apply(&recorder).unwrap();
+        let events = recorder.events.lock().clone();
+        let medium = cut(&device, &events, rng.random_range(1..=events.len()), &mut rng);
+        let undoing = Recorder { inner: medium.branch(), events: Mutex::default() };
+        undo(&undoing, &file).unwrap();
+        assert!(undoing.inner.to_bytes() == image.bytes, "seed {case}: {name}");
+        let events = undoing.events.lock().clone();
+        let medium = cut(&medium, &events, rng.random_range(1..=events.len()), &mut rng);
+        undo(&medium, &file).unwrap();
+        assert!(medium.to_bytes() == image.bytes, "seed {case}: {name}, cut twice");
+
+        let changed = recorder.inner.branch();
+        let Some(Event::Write(at, _)) = events.first() else { panic!("nothing was written") };
+        changed.write_at(*at, &[0x77; 512]).unwrap();
+        let bytes = changed.to_bytes();
+        assert!(undo(&changed, &file).is_err() && changed.to_bytes() == bytes, "seed {case}: {name}");
+        let other = MemoryDevice::new(device.info().size_bytes + 512);
+        assert!(undo(&other, &file).is_err(), "seed {case}: {name}");
+        let mut spoilt = file.clone();
+        let n = rng.random_range(0..spoilt.len());
+        spoilt[n] ^= 1;
+        assert!(undo(&recorder.inner.branch(), &spoilt).is_err(), "seed {case}: {name}");
+    }
+}

@@ -1,0 +1,345 @@
+//! Repairs that depend on more than one structure.
+
+use super::victim::{checked, clock, damage, missing, planned, repair, tree};
+use crate::images::{self, Image, makefs};
+use crate::tables;
+use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::check::{Finding, Options};
+use spindle_ffs::newfs::{Format, Parameters};
+use spindle_ffs::repair::{Scope, plan, remedy};
+use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
+use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
+use std::sync::Arc;
+
+/// Something that must not be repaired.
+type Change = fn(&mut Image);
+
+const BY: Privilege = Privilege::Root;
+
+/// Returns a file system of each dialect with files in two directories of different groups, one of
+/// them large.
+fn filled() -> Vec<MemoryDevice> {
+    let dialects = [
+        (Format::Ufs2, Some(Dialect::FreeBsd)),
+        (Format::Ufs2, Some(Dialect::NetBsd)),
+        (Format::Ufs2, Some(Dialect::OpenBsd)),
+        (Format::Ufs1, Some(Dialect::FreeBsd)),
+        (Format::Ufs1, Some(Dialect::Sun { x86: true })),
+        (Format::Old, None),
+    ];
+    let device = |(format, dialect)| {
+        let parameters = Parameters { format, dialect, ..Parameters::new(16 << 20) };
+        let device = images::new(&parameters);
+        let device = Arc::new(device);
+        let options = OpenOptions { seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
+        let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
+        for name in [b"one", b"two"] {
+            let dir = fs.create(fs.root(), name, &NewNode::new(FileKind::Directory, 0o755), BY).unwrap().ino;
+            for n in 0..30_u8 {
+                let file = NewNode::new(FileKind::Regular, 0o644);
+                let file = fs.create(dir, format!("file{n}").as_bytes(), &file, BY).unwrap().ino;
+                let len = if n == 7 { 1_000_000 } else { usize::from(n) * 700 };
+                fs.write(file, 0, &vec![n + 1; len], BY).unwrap();
+            }
+        }
+        fs.unmount().unwrap();
+        drop(fs);
+        Arc::into_inner(device).unwrap()
+    };
+    dialects.map(device).into()
+}
+
+/// Promise: with all group blocks and all summaries destroyed, every file is still there.
+#[test]
+fn groups_are_made_anew_from_the_inodes() {
+    for device in filled() {
+        let before = tree(&device);
+        let image = Image::new(&device);
+        let layout = image.layout();
+        for cgx in 0..layout.fs_ncg {
+            device
+                .write_at(image.cg(cgx), &vec![0xa5; layout.fs_cgsize.next_multiple_of(512) as usize])
+                .unwrap();
+        }
+        let summaries = vec![0xa5; layout.fs_cssize.next_multiple_of(512) as usize];
+        device.write_at(layout.byte(layout.fs_csaddr), &summaries).unwrap();
+        assert_eq!(repair(&device).refusal, None, "{}", image.superblock.dialect);
+        assert_eq!(damage(&device), Vec::<String>::new());
+        assert_eq!(tree(&device), before, "{}", image.superblock.dialect);
+    }
+}
+
+/// Promise: a group that says that fewer inodes were ever used than have names hides no file from
+/// the repair, whatever else is wrong with it.
+#[test]
+fn no_group_hides_inodes() {
+    for (device, also_magic) in filled().into_iter().zip([false, true].into_iter().cycle()) {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        if !image.is_ufs2() {
+            continue;
+        }
+        for cgx in 0..image.layout().fs_ncg {
+            let least = image.layout().fs_inopb;
+            image.put(image.cg(cgx) + 120, least);
+            if also_magic {
+                image.put(image.cg(cgx) + 4, 0_u32);
+            }
+        }
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        assert_eq!(repair(&device).refusal, None);
+        assert_eq!(damage(&device), Vec::<String>::new());
+        assert_eq!(tree(&device), before, "{}", image.superblock.dialect);
+    }
+}
+
+/// Promise: without a root directory, everything that was in it is in `lost+found`, where only the
+/// superuser can look.
+#[test]
+fn a_lost_root_is_replaced() {
+    for device in filled() {
+        let before = tree(&device);
+        let image = Image::new(&device);
+        let at = image.inode(2) / 512 * 512;
+        let mut sector = vec![0; 512];
+        device.read_at(at, &mut sector).unwrap();
+        let from = usize::try_from(image.inode(2) - at).unwrap();
+        sector[from..from + image.layout().inode_size()].fill(0);
+        device.write_at(at, &sector).unwrap();
+        assert_eq!(repair(&device).refusal, None);
+        assert_eq!(damage(&device), Vec::<String>::new());
+        let after = tree(&device);
+        let gone: Vec<_> = missing(&before, &after);
+        assert!(gone.iter().all(|path| path == "/lost+found"), "{}: {gone:?}", image.superblock.dialect);
+        let found = Ffs::open(Arc::new(device.branch()), clock(), &OpenOptions::default()).unwrap();
+        let lost_found = found.lookup(found.root(), b"lost+found").unwrap();
+        assert_eq!((lost_found.perm, lost_found.uid), (0o700, 0));
+        let names = |path: &str| after.keys().filter(|name| name.ends_with(path)).count();
+        assert_eq!(names("/file7"), 2);
+    }
+}
+
+/// Promise: a superblock is written again from a copy, which is found without being named; where
+/// only its check-hash is wrong, its own fields are kept.
+#[test]
+fn a_superblock_is_restored() {
+    for device in filled() {
+        let before = tree(&device);
+        let image = Image::new(&device);
+        let totals = image.superblock.totals();
+        device.write_at(image.sb(), &[0; 8192]).unwrap();
+        assert_eq!(repair(&device).refusal, None);
+        assert_eq!(damage(&device), Vec::<String>::new());
+        let restored = Superblock::open(&device).unwrap();
+        let counts = |t: spindle_ffs::ondisk::CsumTotal| (t.cs_ndir, t.cs_nbfree, t.cs_nifree, t.cs_nffree);
+        assert_eq!(counts(restored.totals()), counts(totals));
+        assert!(checked(&device).marked_clean);
+        assert_eq!(tree(&device), before);
+    }
+    let mut image = Image::new(&filled()[0]);
+    let at = usize::try_from(image.sb()).unwrap() + 680;
+    image.bytes[at..at + 4].copy_from_slice(b"name");
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    assert_eq!(repair(&device).refusal, None);
+    assert_eq!(device.to_bytes()[at..at + 4], *b"name");
+}
+
+/// Promise: the log is found again where the superblock that named it is lost, and a mount goes on
+/// with it.
+#[test]
+fn a_log_is_found_again() {
+    let parameters = Parameters::new(64 << 20);
+    let device = Arc::new(images::new(&parameters));
+    let options = OpenOptions { seed: Some(1), log: LogUse::Wanted, ..OpenOptions::default() };
+    let mount = |device: &Arc<MemoryDevice>| Ffs::open(device.clone(), clock(), &options).unwrap();
+    mount(&device).unmount().unwrap();
+    let place = Superblock::open(&*device).unwrap().log_place();
+    assert!(place.is_some());
+    device.write_at(65536, &[0; 8192]).unwrap();
+    assert_eq!(repair(&device).refusal, None);
+    assert_eq!(damage(&device), Vec::<String>::new());
+    assert_eq!(Superblock::open(&*device).unwrap().log_place(), place);
+    let fs = mount(&device);
+    assert_eq!(fs.log_at_open().place, place);
+    fs.create(fs.root(), b"new", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap();
+    fs.unmount().unwrap();
+    assert_eq!(damage(&device), Vec::<String>::new());
+    assert!(tree(&device).contains_key("/new"));
+}
+
+/// Promise: without space for a name in `lost+found` nothing is changed, and the reason is given.
+#[test]
+fn full_file_systems_are_refused() {
+    let device = Arc::new(images::new(&Parameters { minfree: Some(0), ..Parameters::new(2 << 20) }));
+    let options = OpenOptions { seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
+    let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
+    let node = NewNode::new(FileKind::Regular, 0o644);
+    fs.create(fs.root(), b"orphan", &node, BY).unwrap();
+    let dir = fs.create(fs.root(), b"dir", &NewNode::new(FileKind::Directory, 0o755), BY).unwrap().ino;
+    for n in 0.. {
+        let Ok(file) = fs.create(dir, format!("{n}").as_bytes(), &node, BY) else { break };
+        if fs.write(file.ino, 0, &[1; 4096], BY).is_err() {
+            break;
+        }
+    }
+    fs.unmount().unwrap();
+    drop(fs);
+    let mut image = Image::new(&device);
+    let entry = image.entry("orphan");
+    image.put(entry, 0_u32);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let plan = repair(&device);
+    assert!(plan.refusal.is_some_and(|reason| reason.contains("no space")), "{:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
+}
+
+/// Promise: where most replicas agree against the superblock about where things are, they are
+/// right; where it is one against one, nothing is changed.
+#[test]
+fn replicas_decide() {
+    let tree_of = tempfile::tempdir().unwrap();
+    std::fs::write(tree_of.path().join("file"), vec![b'x'; 100_000]).unwrap();
+    let options = ["-B", "le", "-o", "version=2,bsize=8192,fsize=1024", "-s", "8m"];
+    for device in [filled().swap_remove(2), makefs(tree_of.path(), &options)] {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        let groups = image.layout().fs_ncg > 1;
+        // The inodes are somewhere else, says the superblock.
+        let frags = image.layout().fs_frag;
+        image.put(image.sb() + 16, image.layout().fs_iblkno + frags);
+        image.put(image.sb() + 20, image.layout().fs_dblkno + frags);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let plan = repair(&device);
+        if groups {
+            assert_eq!(plan.refusal, None);
+            assert_eq!((damage(&device), tree(&device)), (Vec::new(), before));
+        } else {
+            assert!(plan.refusal.is_some_and(|reason| reason.contains("replicas do not agree")));
+            assert!(device.to_bytes() == image.bytes);
+        }
+    }
+}
+
+/// Promise: both of two files with the same blocks have all of their content afterwards, each in
+/// blocks of its own.
+#[test]
+fn duplicate_blocks_are_copied() {
+    for device in filled() {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        let (a, b) = (image.ino("one/file7"), image.ino("two/file7"));
+        for n in 0..13 {
+            let (from, to) = (image.pointer(a, n), image.pointer(b, n));
+            if image.is_ufs2() {
+                image.put(to, image.get::<u64>(from));
+            } else {
+                image.put(to, image.get::<u32>(from));
+            }
+        }
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        assert_eq!(repair(&device).refusal, None);
+        assert_eq!(damage(&device), Vec::<String>::new());
+        assert_eq!(tree(&device), before, "{}", image.superblock.dialect);
+    }
+}
+
+/// Promise: a repair that may lose nothing corrects maps and counts, and changes nothing if a
+/// file may be lost.
+#[test]
+fn preening_loses_nothing() {
+    for device in filled() {
+        let mut image = Image::new(&device);
+        let at = image.layout().byte(image.layout().fs_csaddr) + 8;
+        image.add(at, 3);
+        let ino = image.ino("one/file3");
+        image.put(image.inode(ino) + 2, 9_u16);
+        if image.superblock.check_hashes().inodes {
+            image.hash_inode(ino);
+        }
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let plan = planned(&device, Scope::Harmless);
+        assert_eq!(plan.refusal, None, "{}", image.superblock.dialect);
+        plan.apply(&device).unwrap();
+        assert_eq!(damage(&device), Vec::<String>::new());
+        image.put(image.entry("one/file3"), image.layout().inodes() + 5);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let plan = planned(&device, Scope::Harmless);
+        assert!(plan.refusal.is_some() && !plan.changes_anything());
+    }
+}
+
+/// Promise: without consent to one kind of repair nothing is planned, and consent is asked for
+/// once for each kind.
+#[test]
+fn consent_is_asked_for_each_kind() {
+    let device = filled().remove(0);
+    let mut image = Image::new(&device);
+    let at = image.layout().byte(image.layout().fs_csaddr) + 8;
+    image.add(at, 3);
+    for name in ["one/file3", "two/file4", "one/file9"] {
+        let ino = image.ino(name);
+        image.put(image.inode(ino) + 2, 9_u16);
+        image.hash_inode(ino);
+    }
+    let device: Arc<dyn Device> = Arc::new(MemoryDevice::from_bytes(&image.bytes));
+    let mut asked = Vec::new();
+    let mut plan_with = |refuse: &str| {
+        let mut agree = |finding: &Finding| {
+            asked.push(finding.kind());
+            finding.kind() != refuse
+        };
+        plan(&device, &clock(), &Options::default(), Scope::All, &mut agree, &mut |_| ()).unwrap()
+    };
+    assert!(plan_with("").changes_anything());
+    assert!(!plan_with("LinkCount").changes_anything());
+    let once = |kind: &str| asked.iter().filter(|&&asked| asked == kind).count();
+    assert_eq!((once("LinkCount"), once("SummaryCounts")), (2, 1));
+}
+
+/// Promise: what is not safe to write is not repaired: snapshots, a journal of soft updates that
+/// was not carried out, and flags that nobody knows.
+#[test]
+fn what_must_not_be_written_is_refused() {
+    let device = filled().remove(0);
+    let changes: [(&str, Change); 3] = [
+        ("snapshots", |i| i.put(i.sb() + 1116, 9_u32)),
+        ("journal of soft updates", |i| {
+            i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0xa);
+            i.put(i.sb() + 209, 0_u8);
+        }),
+        ("unknown bits", |i| i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0x10_0000)),
+    ];
+    for (reason, change) in changes {
+        let mut image = Image::new(&device);
+        let at = image.layout().byte(image.layout().fs_csaddr) + 8;
+        image.add(at, 3);
+        change(&mut image);
+        let sb = usize::try_from(image.sb()).unwrap();
+        let bytes = &image.bytes[sb..sb + image.layout().fs_sbsize as usize];
+        let hash = spindle_ffs::check_hash(bytes, 1304);
+        image.put(image.sb() + 1304, hash);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let plan = repair(&device);
+        let refusal = plan.refusal.unwrap_or_default();
+        assert!(refusal.contains(reason), "{reason}: {refusal}");
+        assert!(device.to_bytes() == image.bytes);
+    }
+}
+
+/// Promise: every finding of the tables that is damage has a remedy, unless it is named as beyond
+/// repair.
+#[test]
+fn remedies_are_stated() {
+    for (image, table) in tables::all() {
+        let Some(image) = image else { continue };
+        for (name, plant) in table {
+            let mut image = image.clone();
+            plant(&mut image);
+            for found in image.check().findings {
+                let is_note = found.severity == spindle_tree::check::Severity::Note;
+                let beyond = super::victim::beyond_repair(&found.finding);
+                assert_eq!(remedy(&found.finding).is_none(), is_note || beyond, "{name}: {found}");
+            }
+        }
+    }
+}
