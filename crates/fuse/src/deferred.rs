@@ -144,6 +144,7 @@ impl ExpectedSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindle_clock::{Clock, SystemClock};
     use std::cell::Cell;
     use std::sync::Arc;
 
@@ -188,7 +189,7 @@ mod tests {
         let thread = std::thread::spawn(move || {
             freeing.forget(|| {
                 begin.send(()).unwrap();
-                std::thread::sleep(5 * PATIENCE);
+                SystemClock.sleep(5 * PATIENCE);
                 *frees.lock() = true;
             });
         });

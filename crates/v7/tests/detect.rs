@@ -34,7 +34,8 @@ fn each_format_is_found() {
     }
 }
 
-/// Promise: a super-block whose lists are damaged, or whose root is lost, is still that super-block.
+/// Promise: a super-block whose lists are damaged, or whose root is lost, is still that
+/// super-block.
 #[test]
 fn damage_does_not_hide_it() {
     type Plant = fn(&Victim);

@@ -155,7 +155,8 @@ fn damaged_at_random() {
         let (is_clean, checked) =
             (checked.as_ref().is_ok_and(|report| report.is_clean() && report.marked_clean), checked.is_ok());
         if is_clean {
-            let fs = V7::open(device.clone(), victim.clock.clone(), &OpenOptions::default()).unwrap();
+            let fs = V7::open(device.clone(), victim.clock.clone(), &OpenOptions::default());
+            let fs = fs.unwrap_or_else(|error| panic!("case {case}, {format:?}: {error}"));
             assert!(!fs.read_only(), "case {case}: {:?}", fs.read_only_reasons());
             device.within_bounds("opening");
         }

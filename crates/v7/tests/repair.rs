@@ -223,6 +223,21 @@ fn a_lost_superblock() {
     }
 }
 
+/// Promise: a wrong magic number or block size, for which System V and an opening without `-t`
+/// refuse it, is found and repaired without loss.
+#[test]
+fn a_wrong_magic_number() {
+    for at in [504, 511] {
+        let victim = Victim::new(Format::sysv(Endian::Big));
+        let (block, offset) = victim.layout.superblock_at();
+        victim.change(block, |bytes| bytes[offset + at] ^= 1);
+        assert_eq!(findings(&victim), ["BAD MAGIC NUMBER OR TYPE IN SUPERBLOCK"]);
+        let repaired = repair(&*victim.device, &*victim.clock, &options(&victim), true, &mut |_| ()).unwrap();
+        assert!(repaired.changed && repaired.after.is_clean());
+        assert!(!victim.open().read_only());
+    }
+}
+
 /// Promise: what no system of the format has, and links without a target, are damage, to a check
 /// and to every reader.
 #[test]

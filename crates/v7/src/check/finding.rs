@@ -95,6 +95,9 @@ spindle_tree::findings! {
         s_fsize: u32,
     } "SUPERBLOCK LOST; INODES END BEFORE BLOCK {s_isize}, DATA BEFORE BLOCK {s_fsize}";
 
+    /// System V's magic number or block size is not that of its format.
+    BadMagic: Setup, Harmless {} "BAD MAGIC NUMBER OR TYPE IN SUPERBLOCK";
+
     /// It could be read in several formats.
     Ambiguous: Setup, Damage {
         /// The format in which it is checked.

@@ -205,6 +205,9 @@ impl<'a> Checker<'a> {
         if !superblock.is_clean() {
             self.findings.push(Finding::NotClean {});
         }
+        if unusable.is_none() && !superblock.has_magic(self.device).unwrap_or(true) {
+            self.findings.push(Finding::BadMagic {});
+        }
         if !others.is_empty() {
             let others: Vec<_> = others.iter().map(ToString::to_string).collect();
             let (format, others) = (superblock.format.to_string(), others.join(" OR "));

@@ -32,9 +32,9 @@ pub(super) fn superblock(device: &dyn Device, format: Format) -> Result<Detected
 
 /// Returns the block after the last one that a file uses or a link of the free list names.
 fn end(device: &dyn Device, layout: &Layout, used: &BlockMap) -> Result<u32> {
-    let blocks = || (layout.s_isize..layout.s_fsize).map(Block);
-    let mut end =
-        blocks().filter(|block| used.has(*block)).last().map_or(layout.s_isize + 1, |last| last.0 + 1);
+    let mut blocks = (layout.s_isize..layout.s_fsize).map(Block);
+    let last = blocks.rfind(|block| used.has(*block));
+    let mut end = last.map_or(layout.s_isize + 1, |last| last.0 + 1);
     let mut at = layout.s_isize;
     let mut bytes = vec![0; layout.bsize()];
     while at < end {

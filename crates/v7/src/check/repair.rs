@@ -58,11 +58,12 @@ pub fn repair(
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
     let mut after = before.clone();
-    let mut changed = lost;
-    if lost {
+    let mut changed = lost || before.findings.iter().any(|found| found.finding == Finding::BadMagic {});
+    if changed {
         detected = found;
         detected.superblock.set_clean(false, seconds(image.now));
         image.put_superblock(&detected.superblock)?;
+        (after, image.used) = Checker::run(device, &detected, options.limit, progress)?;
     }
     for _ in 0..MOST_ROUNDS {
         let mut fixed = false;
@@ -145,8 +146,6 @@ impl Image<'_> {
     fn fix(&mut self, finding: &Finding) -> Result<bool> {
         match finding {
             Finding::NoRoot {} => self.remake_root(),
-            // The root's is left to that.
-            Finding::BadMode { ino: ROOT_INO, .. } | Finding::BadSize { ino: ROOT_INO, .. } => Ok(false),
             Finding::BadSize { ino, .. } if self.inode(*ino)?.is_directory() => {
                 let di = self.inode(*ino)?;
                 self.put_inode(*ino, &Dinode { size: size_by_blocks(&self.layout, &di), ..di })
@@ -154,7 +153,11 @@ impl Image<'_> {
             Finding::BadMode { ino, .. }
             | Finding::BadSize { ino, .. }
             | Finding::BadLink { ino }
-            | Finding::Leftover { ino } => self.put_inode(*ino, &self.inode(*ino)?.freed()),
+            | Finding::Leftover { ino }
+                if *ino != ROOT_INO =>
+            {
+                self.put_inode(*ino, &self.inode(*ino)?.freed())
+            }
             Finding::OddDirectory { ino, size } => {
                 let size = size - size % ENTRY_SIZE as u64;
                 self.put_inode(*ino, &Dinode { size, ..self.inode(*ino)? })
@@ -191,8 +194,14 @@ impl Image<'_> {
                 let di = Dinode { nlink: *expected, ..self.inode(*ino)? };
                 self.put_inode(*ino, &di)
             }
-            Finding::NotClean {}
+            // The root's inode is left to `NoRoot`.
+            Finding::BadMode { .. }
+            | Finding::BadSize { .. }
+            | Finding::BadLink { .. }
+            | Finding::Leftover { .. }
+            | Finding::NotClean {}
             | Finding::LostSuperblock { .. }
+            | Finding::BadMagic { .. }
             | Finding::Ambiguous { .. }
             | Finding::DeviceTooShort { .. }
             | Finding::Unreadable { .. }
@@ -231,17 +240,17 @@ impl Image<'_> {
             return Ok(false);
         }
         let behind = places.len();
-        let (block, offset) = match places.into_iter().find(|(_, _, direct)| direct.d_ino == 0) {
-            Some((block, offset, _)) => (block, offset),
-            None => {
-                let n = behind * ENTRY_SIZE / self.layout.bsize();
-                if n == NDIRECT {
-                    return Ok(false);
-                }
-                let Some(block) = self.new_block()? else { return Ok(false) };
-                di.addr[n] = block.0;
-                (block, (behind * ENTRY_SIZE) as u64)
+        let free = places.into_iter().find(|(_, _, direct)| direct.d_ino == 0);
+        let (block, offset) = if let Some((block, offset, _)) = free {
+            (block, offset)
+        } else {
+            let n = behind * ENTRY_SIZE / self.layout.bsize();
+            if n == NDIRECT {
+                return Ok(false);
             }
+            let Some(block) = self.new_block()? else { return Ok(false) };
+            di.addr[n] = block.0;
+            (block, (behind * ENTRY_SIZE) as u64)
         };
         let start = self.layout.split(offset).1;
         self.change(block, |bytes| {

@@ -82,9 +82,8 @@ fn readable_formats() -> Vec<Format> {
     formats
 }
 
-/// Returns the block at which the inodes end: before the first block that an inode has (where the
-/// data of `layout` begin, at the latest), after the last inode in use, and after the blocks of free
-/// inodes that follow it.
+/// Returns the block at which the inodes end: after the last inode in use and the blocks of free
+/// inodes that follow it, and where the data of `layout` begin, at the latest.
 ///
 /// # Errors
 /// Device errors.

@@ -100,6 +100,13 @@ impl Superblock {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
+    /// Returns true if the device has the magic number and the block size of its format there, if
+    /// it has such.
+    pub(crate) fn has_magic(&self, device: &dyn Device) -> Result<bool> {
+        let formats = marked_formats(&start_of(device)?);
+        Ok(!self.format.is_sysv() || formats.contains(&self.format))
+    }
+
     /// Returns how much this looks like a file system of its format; nothing if its sizes are
     /// impossible.
     fn likeness(&self, device: &dyn Device) -> Option<Likeness> {
