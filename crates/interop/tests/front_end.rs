@@ -25,7 +25,7 @@ fn mounted(work: impl FnOnce(&Path) -> Result<()>) {
         dev: Some(true),
         ..MountOptions::default()
     };
-    let session = mount(model.clone(), directory.path(), "model", &words, None).expect("mounted");
+    let mut session = mount(model.clone(), directory.path(), "model", &words, None).expect("mounted");
     let done = work(directory.path());
     session.unmount().expect("nothing uses it any more");
     session.join().expect("a clean end");
