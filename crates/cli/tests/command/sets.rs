@@ -246,9 +246,9 @@ fn a_scrub_mends() {
     bench.ok("mfs scrub fast/c0");
 }
 
-/// Promise: whichever copy of control storage is damaged, a scrub brings it back from the other, and
-/// says of nothing that it does not know which is right; before that everything can be read and a
-/// repair finds nothing.
+/// Promise: whichever copy of control storage is damaged, a scrub brings it back from the other,
+/// and says of nothing that it does not know which is right; before that everything can be read and
+/// a repair finds nothing.
 #[test]
 fn the_whole_copy_of_control_storage_counts() {
     for copy in ["fast/c0", "slow/c1"] {
