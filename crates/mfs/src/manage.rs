@@ -13,7 +13,7 @@
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::{Ring, State};
 use crate::set::labels::read_label;
-use crate::set::members::{Part, Set};
+use crate::set::members::{Part, Set, missing};
 use spindle_clock::{MutexGuard, Timestamp};
 use spindle_device::{Device, Scrubbed, Window};
 use spindle_vfs::{Error, Result};
@@ -392,8 +392,4 @@ impl Set {
             log::info!("the label of the member that was left out was not erased: {error}");
         }
     }
-}
-
-pub(crate) fn missing(role: Role, index: u32) -> Error {
-    Error::unsupported(format!("{role} storage {index} is missing"), "make all members available")
 }

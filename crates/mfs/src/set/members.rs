@@ -18,7 +18,6 @@ use crate::format::label::{Area, Label, Role};
 use crate::format::layout::Layout;
 use crate::format::sums::Source;
 use crate::log::{Ring, State};
-use crate::manage::missing;
 use spindle_clock::{Mutex, Timestamp};
 use spindle_device::{Device, Mirror, Stripe, Window};
 use spindle_vfs::{Error, Result};
@@ -419,6 +418,11 @@ fn stripes(label: &Label, devices: &[Arc<dyn Device>]) -> Result<Vec<Arc<Stripe>
         Ok(Arc::new(Stripe::new(devices, class.structure.stripe_bytes.into(), name)?))
     };
     label.all_classes().into_iter().enumerate().map(stripe).collect()
+}
+
+/// Returns the error of a part of which no copy is there.
+pub(crate) fn missing(role: Role, index: u32) -> Error {
+    Error::unsupported(format!("{role} storage {index} is missing"), "make all members available")
 }
 
 /// Stands for an area that is not there: everything fails.

@@ -1,5 +1,5 @@
-//! Judging structures when they are read: each has a checksum, and most know their place, so that of
-//! several copies of control and log storage the right one is seen.
+//! Judging structures when they are read: each has a checksum, and most know their place, so that
+//! of several copies of control and log storage the right one is seen.
 //!
 //! Nothing else has to be known for it, and nothing is read: what a cylinder holds is seen in its
 //! blocks. What is no whole structure may be right too, if it was never used. It counts as wrong
