@@ -7,7 +7,7 @@ use super::Round;
 use crate::check::Finding;
 use crate::check::setup::{agreed_fields, copy_constants};
 use crate::format::dialect::Dialect;
-use crate::format::layout::Version;
+use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
 use crate::format::superblock::{Superblock, decode};
 use spindle_vfs::{Error, Result};
@@ -22,6 +22,9 @@ impl Round<'_> {
     /// # Errors
     /// [`Error::Unsupported`] if nothing confirms what it says.
     pub(super) fn superblocks(&mut self) -> Result<bool> {
+        if !self.named {
+            self.confirm_essentials()?;
+        }
         if self.checker.from_replica {
             let (agree, _) = self.votes()?;
             let most = agree > 1 && agree > self.layout().fs_ncg / 2;
@@ -75,6 +78,29 @@ impl Round<'_> {
         });
         superblock.set_clean(false, false, self.now);
         superblock.write(device)?;
+        Ok(())
+    }
+
+    /// Refuses a superblock if more replicas than not have other values where a wrong one would make
+    /// good files look damaged, and the check does not compare them.
+    fn confirm_essentials(&self) -> Result<()> {
+        let layout = self.layout();
+        if self.checker.superblock.check_hashes().superblock {
+            return Ok(());
+        }
+        let own = essentials(&self.checker.superblock.fs, layout);
+        let (mut same, mut others) = (1, 0);
+        for cgx in 0..layout.fs_ncg {
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
+            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+                let agrees = essentials(&fs, layout) == own;
+                same += u32::from(agrees);
+                others += u32::from(!agrees);
+            }
+        }
+        if others > same {
+            return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
+        }
         Ok(())
     }
 
@@ -180,6 +206,23 @@ pub(super) fn forget_log(superblock: &mut Superblock) {
     if superblock.dialect != Dialect::NetBsd && superblock.log_place().is_some() {
         superblock.set_log_place(None);
     }
+}
+
+/// Returns the fields besides the constants on which it depends what is damage.
+fn essentials(fs: &Fs, layout: &Layout) -> [i64; 6] {
+    let (size, csaddr) = match layout.version {
+        Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
+        Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
+    };
+    // Others keep there what changes with each mount.
+    let formats = match layout.inode_format {
+        InodeFormat::New => {
+            [fs.fs_old_inodefmt, fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen]
+        }
+        InodeFormat::Old | InodeFormat::Sun => [0; 4],
+    };
+    let [inodes, tables, clusters, links] = formats.map(i64::from);
+    [size, csaddr, inodes, tables, clusters, links]
 }
 
 fn unconfirmed(what: &str) -> Error {

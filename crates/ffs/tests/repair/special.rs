@@ -220,6 +220,24 @@ fn replicas_decide() {
     }
 }
 
+/// Promise: where the superblock alone has another limit of short symbolic links, or another place
+/// of the summaries, by which good files would look damaged, nothing is changed.
+#[test]
+fn a_misleading_superblock_is_refused() {
+    let device = filled().swap_remove(2);
+    for (at, by) in [(1320, -60), (1096, 64)] {
+        let mut image = Image::new(&device);
+        let ino = image.ino("one/file3");
+        image.put(image.inode(ino) + 2, 9_u16);
+        image.add(image.sb() + at, by);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let plan = repair(&device);
+        let refusal = plan.refusal.unwrap_or_default();
+        assert!(refusal.contains("replicas"), "{at}: {refusal}; {:?}", damage(&device));
+        assert!(device.to_bytes() == image.bytes);
+    }
+}
+
 /// Promise: both of two files with the same blocks have all of their content afterwards, each in
 /// blocks of its own.
 #[test]
