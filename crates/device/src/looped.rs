@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// Bytes of a sector in sysfs.
 const SECTOR_BYTES: u64 = 512;
 
-/// Locks the bytes of the file below the bytes `part` of a block device, if that is a loop device or
-/// a partition of one, and if this process can open the file. The locks end with the result.
+/// Locks the bytes of the file below the bytes `part` of a block device, if that is a loop device
+/// or a partition of one, and if this process can open the file. The locks end with the result.
 ///
 /// # Errors
 /// [`Error::Busy`] if another process uses them.

@@ -81,8 +81,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Refuses a superblock if more replicas than not have other values where a wrong one would make
-    /// good files look damaged, and the check does not compare them.
+    /// Refuses a superblock if more replicas than not have other values where a wrong one would
+    /// make good files look damaged, and the check does not compare them.
     fn confirm_essentials(&self) -> Result<()> {
         let layout = self.layout();
         if self.checker.superblock.check_hashes().superblock {

@@ -173,8 +173,8 @@ fn details_of_steps_are_kept() {
 }
 
 /// Promise: calls that only look at files or change their attributes are as frequent in the
-/// synthetic trace as in the original, fail as often, and concern the same kinds of files; the order
-/// in which files are opened does not depend on them.
+/// synthetic trace as in the original, fail as often, and concern the same kinds of files; the
+/// order in which files are opened does not depend on them.
 #[test]
 #[allow(clippy::cast_precision_loss)] // Rates.
 fn control_calls_are_kept() {

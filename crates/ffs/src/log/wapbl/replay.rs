@@ -67,8 +67,8 @@ impl Replay {
         self.header.stamp(self.ring.at)
     }
 
-    /// Notes durably that the superblock is going to be written, in the log of a file system that is
-    /// clean and not mounted: its records are in their places, and are given up.
+    /// Notes durably that the superblock is going to be written, in the log of a file system that
+    /// is clean and not mounted: its records are in their places, and are given up.
     ///
     /// # Errors
     /// Device errors.
