@@ -511,7 +511,7 @@ impl Curve<'_> {
             let x = real(anchor.below) * scale;
             let limit = match unit {
                 Unit::Bytes => format!("{x} bytes"),
-                Unit::Seconds => format!("{x} s"),
+                Unit::Seconds => format!("{} s", (x * 1e3).round() / 1e3),
             };
             let text = format!("{} below {limit}: {then} in 1985, {} here", self.what, percent(here));
             Mark { x, y: (from, to), text }

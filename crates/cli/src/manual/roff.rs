@@ -39,6 +39,8 @@ fn escape(text: &str) -> String {
             '`' => out.push_str("\\(ga"),
             '^' => out.push_str("\\(ha"),
             '~' => out.push_str("\\(ti"),
+            // It is missing in some fonts and character sets.
+            '…' => out.push_str("..."),
             c if c.is_ascii() => out.push(c),
             c => write!(out, "\\[u{:04X}]", u32::from(c)).expect("a string can be written"),
         }

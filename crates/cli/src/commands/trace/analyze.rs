@@ -148,12 +148,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns each table and figure as CSV, with the name of its section.
-fn tables(sections: &[Section]) -> impl Iterator<Item = (&str, String)> {
+/// Returns each table and figure as CSV, with a name: that of its section, and for all but the first
+/// also its title.
+fn tables(sections: &[Section]) -> impl Iterator<Item = (String, String)> {
     sections.iter().flat_map(|section| {
-        let tables = section.outcome.tables.iter().map(render::csv);
-        let figures = section.outcome.figures.iter().map(render::figure_csv);
-        tables.chain(figures).map(|csv| (section.id.as_str(), csv))
+        let tables = section.outcome.tables.iter().map(|table| (&table.title, render::csv(table)));
+        let figures =
+            section.outcome.figures.iter().map(|figure| (&figure.title, render::figure_csv(figure)));
+        (0..).zip(tables.chain(figures)).map(|(n, (title, csv))| {
+            let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+            let words: Vec<_> = std::iter::once(section.id.as_str()).chain(words).collect();
+            (if n == 0 { section.id.clone() } else { words.join("-").to_lowercase() }, csv)
+        })
     })
 }
 

@@ -14,6 +14,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// What the help says after the options, below the policies.
+const MORE: &str = "EXIT CODES
+    0  done    1  the trace cannot be read, or the results not written    2  invalid command line
+
+EXAMPLES
+    spindle trace cachesim build.trace
+    spindle trace cachesim --size 64m,256m,1g --write delayed,flush:30s build.trace
+    spindle trace cachesim --size all --policy lru -o curve/ build.trace
+    spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > caches.csv
+    spindle trace cachesim --paper a5.trace";
+
+/// Returns the end of the help.
+fn help() -> String {
+    let policy = |name: &PolicyName| format!("    {:<12}{}\n", name.as_str(), name.summary());
+    format!("POLICIES\n{}\n{MORE}", PolicyName::ALL.iter().map(policy).collect::<String>())
+}
+
 /// Simulate caches of several sizes and policies over a trace
 ///
 /// The cache is that of the 1985 study: all blocks have one size; a missing block is read unless it
@@ -23,18 +40,7 @@ use std::time::Duration;
 /// --write is simulated in one pass over the trace. With --size all, the many sizes of LRU cost no
 /// more than one, but the times that blocks are dirty are not measured.
 #[derive(clap::Args, Debug)]
-#[command(after_long_help = "POLICIES
-    spindle trace cachesim --policy help lists them
-
-EXIT CODES
-    0  done    1  the trace cannot be read, or the results not written    2  invalid command line
-
-EXAMPLES
-    spindle trace cachesim build.trace
-    spindle trace cachesim --size 64m,256m,1g --write delayed,flush:30s build.trace
-    spindle trace cachesim --size all --policy lru -o curve/ build.trace
-    spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > caches.csv
-    spindle trace cachesim --paper a5.trace")]
+#[command(after_long_help = help())]
 pub struct Args {
     /// Sizes of the cache, or "all": LRU at eight sizes for each doubling (default: the powers
     /// of two up to the size of the data that the trace touches)
