@@ -250,7 +250,7 @@ fn fsck_marks_undamaged_file_systems_clean() {
     let unclean = || {
         bench.shell("mkdir -p mnt; cp good.img live.img");
         assert_eq!(run_as(&bench, "spindle", "mount -o nolog live.img mnt").code, 0);
-        bench.shell("mkdir mnt/new; rmdir mnt/new; sync mnt; cp live.img bad.img");
+        bench.shell("touch mnt/top; sync mnt/top; cp live.img bad.img");
         assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
         bench.fails("mkdir bad.img:/x", 1, &["not unmounted cleanly"]);
     };
@@ -280,7 +280,7 @@ fn fsck_marks_undamaged_file_systems_clean() {
     let ran = bench.run("fsck -y bad.img");
     assert!(ran.code == 1 && ran.out.contains("FILE SYSTEM WAS MODIFIED"), "{} {}", ran.out, ran.err);
     bench.check("bad.img");
-    assert_eq!(bench.ok("find bad.img:/"), bench.ok("find good.img:/"));
+    assert_eq!(bench.ok("find bad.img:/"), bench.ok("find good.img:/").replace("good.img", "bad.img"));
 }
 
 /// Promise: where the root directory is lost, with its inode or with the beginning of the disk, the

@@ -81,8 +81,8 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Refuses a superblock if more replicas than not have other values where a wrong one would
-    /// make good files look damaged, and the check does not compare them.
+    /// Refuses a superblock if most replicas have other values in fields that the check does not
+    /// compare, and by which good files would look damaged.
     fn confirm_essentials(&self) -> Result<()> {
         let layout = self.layout();
         if self.checker.superblock.check_hashes().superblock {
