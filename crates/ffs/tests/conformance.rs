@@ -8,7 +8,7 @@ use spindle_clock::ManualClock;
 use spindle_conformance::random::{random_run, seed};
 use spindle_conformance::suite::{Feature, Harness};
 use spindle_device::MemoryDevice;
-use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
 use spindle_ffs::{Allocation, Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
@@ -83,7 +83,7 @@ impl Harness for Ufs {
         self.fs.unmount().unwrap();
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
         self.fs = Self::open(&self.device, &self.clock, &self.options);
-        report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
+        report.findings.iter().filter(|f| f.severity.is_damage()).map(ToString::to_string).collect()
     }
 
     fn tick(&mut self) -> bool {

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::MemoryDevice;
-use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Ffs, LogUse, OpenOptions};
 use spindle_vfs::{Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege};
@@ -45,7 +45,7 @@ impl Disk {
 
     fn damage(&self) -> Vec<String> {
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
-        let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
+        let damage = report.findings.iter().filter(|f| f.severity.is_damage());
         damage.map(ToString::to_string).collect()
     }
 }

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::CsumTotal;
 use spindle_ffs::tunefs::{self, Tuning, tune};
@@ -86,7 +86,7 @@ impl Disk {
 
     fn damage(&self) -> Vec<String> {
         let report = check(&*self.device, &check::Options::default(), &mut |_| ()).unwrap();
-        let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
+        let damage = report.findings.iter().filter(|f| f.severity.is_damage());
         damage.map(ToString::to_string).collect()
     }
 

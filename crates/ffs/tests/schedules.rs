@@ -7,7 +7,7 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{ManualClock, Mutex};
 use spindle_conformance::random::seed;
 use spindle_device::MemoryDevice;
-use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Allocation, Ffs, LogUse, OpenOptions};
 use spindle_sim::disk::Disk;
@@ -73,7 +73,7 @@ fn check_owners(fs: &Ffs, place: &str) {
 
 fn damage(device: &MemoryDevice) -> Vec<String> {
     let report = check(device, &check::Options::default(), &mut |_| ()).unwrap();
-    let damage = report.findings.iter().filter(|f| f.severity == Severity::Damage);
+    let damage = report.findings.iter().filter(|f| f.severity.is_damage());
     damage.map(ToString::to_string).collect()
 }
 

@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::check::{self, Severity, check};
+use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, FoundLog, LogPlace, LogUse, OpenOptions, Replay, Superblock};
 use spindle_interop::Result;
@@ -106,7 +106,7 @@ fn recovered(device: &Arc<MemoryDevice>) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Str
     }
     fs.unmount().unwrap();
     let report = check(&**device, &check::Options::default(), &mut |_| ()).unwrap();
-    let damage = report.findings.iter().filter(|found| found.severity == Severity::Damage);
+    let damage = report.findings.iter().filter(|found| found.severity.is_damage());
     (tree, damage.map(ToString::to_string).collect())
 }
 

@@ -53,6 +53,14 @@ pub enum Severity {
     Damage,
 }
 
+impl Severity {
+    /// Returns true for damage, with a loss or without.
+    #[must_use]
+    pub const fn is_damage(self) -> bool {
+        !matches!(self, Self::Note)
+    }
+}
+
 /// The outcome of a repair, with the reports of the checks before and after it.
 #[derive(Clone, Debug)]
 pub struct Repaired<R> {
@@ -118,7 +126,7 @@ impl<F: Finding> Findings<F> {
     /// Adds a finding.
     pub fn push(&mut self, finding: F) {
         self.all += 1;
-        self.damages += u64::from(finding.severity() != Severity::Note);
+        self.damages += u64::from(finding.severity().is_damage());
         self.serious += u64::from(finding.severity() == Severity::Damage);
         if self.list.len() < self.limit {
             self.list.push(finding);

@@ -166,7 +166,7 @@ impl Ffs {
             return Ok(ffs);
         }
         match ffs.prepare_to_write(&found, options) {
-            Err(error @ Error::Corrupt { .. }) => Self::open_damaged(error, &ffs, options),
+            Err(error @ Error::Corrupt { .. }) => Self::open_damaged(&error, &ffs, options),
             prepared => prepared.map(|()| ffs),
         }
     }
@@ -178,7 +178,7 @@ impl Ffs {
     }
 
     /// Opens read-only what `error` says cannot be written, instead of `failed`.
-    fn open_damaged(error: Error, failed: &Self, options: &OpenOptions) -> Result<Self> {
+    fn open_damaged(error: &Error, failed: &Self, options: &OpenOptions) -> Result<Self> {
         let (device, clock) = (failed.volume.cache.device().clone(), failed.volume.clock.clone());
         let options = OpenOptions { read_only: true, ..options.clone() };
         let mut ffs = Self::open(device, clock, &options)?;

@@ -4,7 +4,7 @@
 use crate::images::{self, makefs};
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::check::{Options, Report, Severity, check};
+use spindle_ffs::check::{Options, Report, check};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::{Dialect, Ffs, OpenOptions};
 use spindle_ondisk::Endian;
@@ -18,7 +18,7 @@ fn report(device: &dyn Device) -> Report {
 
 /// Returns what the check finds, as lines; nothing in a good image.
 fn damage(report: &Report) -> Vec<String> {
-    report.findings.iter().filter(|f| f.severity == Severity::Damage).map(ToString::to_string).collect()
+    report.findings.iter().filter(|f| f.severity.is_damage()).map(ToString::to_string).collect()
 }
 
 fn expect_clean(name: &str, device: &MemoryDevice) -> Report {

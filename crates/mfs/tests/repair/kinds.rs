@@ -73,23 +73,23 @@ const TWINS: &[&str] =
 const SOME: usize = usize::MAX;
 
 const PLANTS: &[Plant] = &[
-    plant("LOG: corrupt: neither of its headers is whole", &[], 0, |k| {
+    plant("LOG: neither of its headers is whole", &[], 0, |k| {
         let log = &k.v.set().log[0];
         log.write_at(0, &[7; 512]).unwrap();
         log.write_at(4096, &[7; 512]).unwrap();
     }),
     plant("FILE SYSTEM IS MARKED AS DAMAGED", &[], 0, |k| k.log(|bytes| bytes[48] |= 2)),
     // Cylinders.
-    plant("CYLINDER 0: corrupt: its description is damaged", &[], 0, |k| {
+    plant("CYLINDER 0: its description is damaged", &[], 0, |k| {
         k.v.edit(0, 512, None, |bytes| bytes.fill(0xee));
     }),
-    plant("CYLINDER 1: corrupt: its description is damaged", &[], 0, |k| {
+    plant("CYLINDER 1: its description is damaged", &[], 0, |k| {
         k.v.edit(k.v.layout().cylinder_at(1), 512, None, |bytes| bytes[100] ^= 1);
     }),
-    plant("CYLINDER 2: corrupt: its description is damaged", &[], 0, |k| {
+    plant("CYLINDER 2: its description is damaged", &[], 0, |k| {
         k.v.edit(k.v.layout().cylinder_at(2), 512, None, |bytes| bytes[100] ^= 1);
     }),
-    plant("CYLINDER 9: corrupt: its description is that of cylinder 7", &[], 0, |k| {
+    plant("CYLINDER 9: its description is that of cylinder 7", &[], 0, |k| {
         k.v.cylinder(9, |bytes| bytes[8] = 7);
     }),
     plant("CYLINDER 0: IT HOLDS Headers, NOT Names", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[4] = 2)),
@@ -206,7 +206,7 @@ const PLANTS: &[Plant] = &[
         k.v.header(free, |bytes| bytes[..2].copy_from_slice(b"MO"));
     }),
     // Name maps.
-    plant("DIRECTORY CORRUPTED I=2: corrupt: it is damaged", &[], 0, |k| {
+    plant("DIRECTORY CORRUPTED I=2: it is damaged", &[], 0, |k| {
         // The root of its tree: the leaves are still there.
         k.v.edit(k.v.name_map(2) * BLOCK as u64, BLOCK, None, |bytes| bytes[500] ^= 1);
     }),

@@ -15,7 +15,7 @@ use super::recorder::{Event, Recorder};
 use crate::base::MADE;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
-use spindle_ffs::check::{Options, Severity, check};
+use spindle_ffs::check::{Options, check};
 use spindle_ffs::ondisk::{FS_CKHASH, Fs, SBLOCKSIZE, flags};
 use spindle_ffs::{Dialect, Ffs, FoundLog, LogPlace, LogUse, OpenOptions, Superblock, check_hash};
 use spindle_ondisk::Field;
@@ -183,7 +183,7 @@ fn netbsd_with_log(device: &Arc<Recorder>, system: System, place: Option<LogPlac
 fn is_damaged(device: &dyn Device) -> bool {
     let options = Options { limit: 10, ..Options::default() };
     let report = check(device, &options, &mut |_| ());
-    report.map_or(true, |report| report.findings.iter().any(|found| found.severity == Severity::Damage))
+    report.map_or(true, |report| report.findings.iter().any(|found| found.severity.is_damage()))
 }
 
 /// Runs `work` while the headers of the log are zero, and restores them.

@@ -91,7 +91,11 @@ impl<'a> Session<'a> {
         let counts = self.device().counts();
         let needed = match self.standing.get() {
             Standing::Expendable => false,
-            Standing::OnlyLog => kind == Kind::Open || self.unsettled.get(),
+            // A scrub flushes log storage, too.
+            Standing::OnlyLog => {
+                let scrubs = kind == Kind::Change && self.image.act == Act::Scrub;
+                kind == Kind::Open || scrubs || self.unsettled.get()
+            }
             Standing::Needed => true,
         };
         let is_of_device = matches!(error, Error::Device(_) | Error::ReadOnly)
