@@ -125,11 +125,11 @@ fn space(target: &ImagePath, read: ReadArgs) -> Result<Space> {
 /// Returns the space of a file system, or what a file in it can get.
 fn stat(image: &Image, target: &ImagePath) -> Result<FsStat> {
     if target.path == b"/" {
-        return Ok(image.fs().statfs().context(&target.image)?);
+        return image.fs().statfs().context(&target.image);
     }
     let vfs = image.vfs();
     let node = resolve(&vfs, &target.path, true).context(&target.image)?;
-    Ok(image.fs().statfs_at(node.ino()).context(target.display())?)
+    image.fs().statfs_at(node.ino()).context(target.display())
 }
 
 fn show(out: &mut Output, args: &Args, found: &[Space]) -> Result<()> {

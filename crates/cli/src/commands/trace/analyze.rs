@@ -148,8 +148,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns each table and figure as CSV, with a name: that of its section, and for all but the first
-/// also its title.
+/// Returns each table and figure as CSV, with a name: that of its section, and for all but the
+/// first also its title.
 fn tables(sections: &[Section]) -> impl Iterator<Item = (String, String)> {
     sections.iter().flat_map(|section| {
         let tables = section.outcome.tables.iter().map(|table| (&table.title, render::csv(table)));
