@@ -78,11 +78,11 @@ const PLANTS: &[Plant] = &[
     }),
     ("LINK COUNT I={other} COUNT 3 SHOULD BE 1 (/other)", |v| v.change_inode(v.other, |i| i.di_nlink = 3)),
     ("LINK COUNT I={dir} COUNT 9 SHOULD BE 3 (/dir)", |v| v.change_inode(v.dir, |i| i.di_nlink = 9)),
-    ("BAD FREE LIST: corrupt: it says that it holds 77", |v| v.change_superblock(|s| s.head.s_nfree = 77)),
-    ("BAD FREE LIST: corrupt: address 16777000 is outside", |v| {
+    ("BAD FREE LIST: it says that it holds 77", |v| v.change_superblock(|s| s.head.s_nfree = 77)),
+    ("BAD FREE LIST: address 16777000 is outside", |v| {
         v.change_superblock(|s| s.head.s_free[1] = 16_777_000);
     }),
-    ("BAD FREE LIST: corrupt: block ", |v| v.change_superblock(|s| s.head.s_free[1] = s.head.s_free[2])),
+    ("BAD FREE LIST: block ", |v| v.change_superblock(|s| s.head.s_free[1] = s.head.s_free[2])),
     ("1 DUP BLKS IN FREE LIST", |v| {
         let used = v.addr(v.other, 1);
         v.change_superblock(|s| s.head.s_free[1] = used);

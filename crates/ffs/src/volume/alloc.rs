@@ -48,7 +48,9 @@ struct GroupSeal {
 
 impl Seal for GroupSeal {
     fn seal(&self, bytes: &mut [u8]) {
-        let hash = check_hash(&bytes[..self.cgsize], CG_CKHASH);
+        // Where a wrong geometry has something else at this place too, the buffer may be shorter.
+        let Some(block) = bytes.get(..self.cgsize) else { return };
+        let hash = check_hash(block, CG_CKHASH);
         hash.put(&mut bytes[CG_CKHASH..], self.endian);
     }
 }
