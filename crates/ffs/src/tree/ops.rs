@@ -259,8 +259,11 @@ impl FileSystem for Ffs {
         // The damage may be behind a hole. In a file whose indirect blocks lead in circles there are
         // more of them than anybody can go through; there, reading goes on behind the last one.
         for _ in 0..MOST_HOLES {
-            match self.volume.bmap(inode.ino, &state.di, lbn, end.saturating_sub(lbn.0)) {
-                Ok(Run { at: None, blocks }) if lbn.0 < end => lbn = lbn + blocks,
+            if lbn.0 >= end {
+                break;
+            }
+            match self.volume.bmap(inode.ino, &state.di, lbn, end - lbn.0) {
+                Ok(Run { at: None, blocks }) => lbn = lbn + blocks,
                 _ => break,
             }
         }
