@@ -77,8 +77,8 @@ fn posix_mfs() -> Result<()> {
     on(SET, BACK, pjdfstest::run).map(drop)
 }
 
-/// Promise: 100,000 operations on a file, mappings included, half of them each way of writing, never
-/// show a wrong byte.
+/// Promise: 100,000 operations on a file, mappings included, half of them each way of writing,
+/// never show a wrong byte.
 #[test]
 fn fsx_ufs2() -> Result<()> {
     let seed = seed();

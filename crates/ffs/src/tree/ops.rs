@@ -256,8 +256,8 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         let end = state.di.size.div_ceil(self.layout().fs_bsize.into());
         let mut lbn = self.layout().lblkno(offset);
-        // The damage may be behind a hole. In a file whose indirect blocks lead in circles there are
-        // more of them than anybody can go through; there, reading goes on behind the last one.
+        // The damage may be behind a hole. In a file whose indirect blocks lead in circles there
+        // are more of them than anybody can go through; there, reading goes on behind the last one.
         for _ in 0..MOST_HOLES {
             if lbn.0 >= end {
                 break;

@@ -141,7 +141,7 @@ impl OpenedLog {
     ) -> Result<Self> {
         let damaged = |error: Error| match error {
             Error::Device(_) => Err(error),
-            damage => Ok(vec![Finding::Log { what: damage.to_string() }]),
+            damage => Ok(vec![Finding::Log { what: damage.problem() }]),
         };
         let (ring, state) = match set.open_log(device.clone()) {
             Ok((Some(ring), state)) => (ring, state),
