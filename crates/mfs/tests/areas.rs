@@ -6,16 +6,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Ticket};
 use spindle_mfs::check::{check, repair};
-use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{
-    Class, ClassName, Fingerprint, Mfs, OpenOptions, ReadOnlyClass, Role, Set, Structure, read_label,
-};
+use spindle_mfs::{ClassName, Fingerprint, Mfs, OpenOptions, ReadOnlyClass, Set, read_label};
 use spindle_vfs::{
     Error, Extent, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Result, SetAttr, XattrMode,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::clock;
+use support::{clock, make_with_classes};
 
 const BY: Privilege = Privilege::Root;
 const CLASS: &[u8] = b"user.spindle.class";
@@ -88,30 +85,8 @@ impl Bench {
     /// Makes a set with the classes `default` and `second`, whose blocks have 4 KiB, and `small`,
     /// whose blocks have 1 KiB.
     fn new(checksums: bool) -> Self {
-        let media: Vec<_> =
-            [2048, 3072, 2048, 2048].iter().map(|kib| Arc::new(MemoryDevice::new(kib << 10))).collect();
-        let data = |class, part| NewArea { class, part: Some(part), ..NewArea::of(Role::Data) };
-        let areas = [
-            vec![NewArea::of(Role::Control)],
-            vec![data(0, 0), NewArea::of(Role::Log)],
-            vec![data(1, 1)],
-            vec![data(2, 2)],
-        ];
-        let member = |(device, areas): (&Arc<MemoryDevice>, Vec<NewArea>)| Member {
-            device: device.clone(),
-            areas: areas.into_iter().map(|area| NewArea { share: 1, ..area }).collect(),
-        };
-        let members: Vec<_> = media.iter().zip(areas).map(member).collect();
-        let class = |name: &str, block_bytes| {
-            let structure = Structure { block_bytes, track_blocks: 8, stripe_bytes: 8192 };
-            Class { name: name.parse().unwrap(), structure }
-        };
-        let mut wishes = Wishes::new();
-        wishes.parameters.cylinder_bytes = 64 << 10;
-        wishes.parameters.track_blocks = 8;
-        wishes.parameters.checksums = checksums;
-        wishes.classes = vec![class("second", 4096), class("small", 1024)];
-        make(&members, &wishes, &*clock(), &mut StdRng::seed_from_u64(2)).unwrap();
+        let classes = [("second", 4096), ("small", 1024)];
+        let media = make_with_classes([2048, 3072, 2048, 2048], classes, checksums);
         Self { media, discs: Vec::new() }
     }
 

@@ -8,10 +8,11 @@ use rand::{Rng, SeedableRng};
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{Finding, check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Class, Layout, Mfs, OpenOptions, Role, Set, Structure, read_label};
+use spindle_mfs::{Class, Layout, Mfs, OpenOptions, Role, Structure, read_label};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, XattrMode};
+use std::ops::Deref;
 use std::sync::Arc;
-use support::clock;
+use support::{MemorySet, clock};
 
 const BY: Privilege = Privilege::Root;
 const BLOCK: usize = 4096;
@@ -20,8 +21,15 @@ const BLOCKS: usize = 40;
 
 /// A set with a file, whose members can be damaged.
 struct Victim {
-    members: Vec<Arc<MemoryDevice>>,
+    set: MemorySet,
     bytes: Vec<u8>,
+}
+
+impl Deref for Victim {
+    type Target = MemorySet;
+    fn deref(&self) -> &MemorySet {
+        &self.set
+    }
 }
 
 fn pattern(seed: usize, blocks: usize) -> Vec<u8> {
@@ -36,47 +44,15 @@ fn lookup(fs: &Mfs) -> Ino {
 impl Victim {
     /// Makes a set with so many copies of control and data storage.
     fn new(copies: usize) -> Self {
-        let mut wishes = Wishes::new();
-        wishes.parameters.cylinder_bytes = 64 << 10;
-        wishes.parameters.track_blocks = 8;
-        wishes.parameters.checksums = true;
-        let part = |role| vec![NewArea { part: Some(0), ..NewArea::of(role) }];
         let roles =
             [Role::Control, Role::Data].into_iter().flat_map(|role| std::iter::repeat_n(role, copies));
         let roles: Vec<_> = roles.chain([Role::Log]).collect();
-        let members: Vec<_> = roles.iter().map(|_| Arc::new(MemoryDevice::new(4 << 20))).collect();
-        let new: Vec<_> = members
-            .iter()
-            .zip(&roles)
-            .map(|(device, role)| Member { device: device.clone(), areas: part(*role) })
-            .collect();
-        make(&new, &wishes, &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
-        let victim = Self { members, bytes: pattern(0, BLOCKS) };
+        let victim = Self { set: MemorySet::new(&roles, true), bytes: pattern(0, BLOCKS) };
         let fs = victim.open();
         let ino = fs.create(fs.root(), b"file", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap().ino;
         assert_eq!(fs.write(ino, 0, &victim.bytes, BY).unwrap(), victim.bytes.len());
         fs.unmount().unwrap();
         victim
-    }
-
-    fn set(&self) -> Set {
-        let devices: Vec<_> = self.members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
-        Set::open(&devices).unwrap()
-    }
-
-    fn open(&self) -> Mfs {
-        let fs = Mfs::open(&self.set(), clock(), &OpenOptions::default()).unwrap();
-        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
-        fs
-    }
-
-    /// Returns the areas of a role, with their members.
-    fn areas(&self, role: Role) -> Vec<(Arc<MemoryDevice>, Area)> {
-        let label = read_label(&*self.members[0]).unwrap().unwrap();
-        let id = |member: &Arc<MemoryDevice>| read_label(&**member).unwrap().unwrap().member_id;
-        let areas = label.areas.iter().filter(|area| area.role == role);
-        let member = |area: &Area| self.members.iter().find(|member| id(member) == area.member_id).unwrap();
-        areas.map(|area| (member(area).clone(), area.clone())).collect()
     }
 
     /// Returns where a block of the file begins in the areas of data storage.
@@ -417,7 +393,7 @@ fn with_classes() -> Victim {
     let structure = Structure { block_bytes: 16 << 10, track_blocks: 8, stripe_bytes: 32 << 10 };
     wishes.classes = vec![Class { name: "large".parse().unwrap(), structure }];
     make(&new, &wishes, &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
-    Victim { members, bytes: pattern(0, BLOCKS) }
+    Victim { set: MemorySet { members }, bytes: pattern(0, BLOCKS) }
 }
 
 /// Makes a file of the class `large`.

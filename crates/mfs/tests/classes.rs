@@ -8,46 +8,22 @@ use rand::rngs::StdRng;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set, Structure};
+use spindle_mfs::{Class, Mfs, OpenOptions, Role, Set};
 use spindle_vfs::{
     Error, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Result, SetAttr, XattrMode,
 };
 use std::sync::Arc;
-use support::clock;
+use support::{class, clock, make_with_classes};
 
 const BY: Privilege = Privilege::Root;
 const CLASS: &[u8] = b"user.spindle.class";
 /// The member with the only part of the class `large`.
 const LARGE: usize = 3;
 
-fn class(name: &str, block_bytes: u32) -> Class {
-    let structure = Structure { block_bytes, track_blocks: 8, stripe_bytes: 8192 };
-    Class { name: name.parse().unwrap(), structure }
-}
-
 /// Returns the members of a new set with the classes `default` and `second`, whose blocks have 4
 /// KiB, and `large`, whose blocks have 64 KiB.
 fn members() -> Vec<Arc<MemoryDevice>> {
-    let media: Vec<_> =
-        [2048, 3072, 2048, 4096].iter().map(|kib| Arc::new(MemoryDevice::new(kib << 10))).collect();
-    let data = |class, part| NewArea { class, part: Some(part), ..NewArea::of(Role::Data) };
-    let areas = [
-        vec![NewArea::of(Role::Control)],
-        vec![data(0, 0), NewArea::of(Role::Log)],
-        vec![data(1, 1)],
-        vec![data(2, 2)],
-    ];
-    let member = |(device, areas): (&Arc<MemoryDevice>, Vec<NewArea>)| Member {
-        device: device.clone(),
-        areas: areas.into_iter().map(|area| NewArea { share: 1, ..area }).collect(),
-    };
-    let members: Vec<_> = media.iter().zip(areas).map(member).collect();
-    let mut wishes = Wishes::new();
-    wishes.parameters.cylinder_bytes = 64 << 10;
-    wishes.parameters.track_blocks = 8;
-    wishes.classes = vec![class("second", 4096), class("large", 64 << 10)];
-    make(&members, &wishes, &*clock(), &mut StdRng::seed_from_u64(2)).unwrap();
-    media
+    make_with_classes([2048, 3072, 2048, 4096], [("second", 4096), ("large", 64 << 10)], false)
 }
 
 fn open_set(media: &[Arc<MemoryDevice>]) -> Set {

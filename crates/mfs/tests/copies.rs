@@ -9,17 +9,23 @@ use spindle_clock::Timestamp;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::{check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
-use spindle_mfs::{Area, Mfs, OpenOptions, Role, Set, read_label};
+use spindle_mfs::{Mfs, OpenOptions, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
+use std::ops::Deref;
 use std::sync::Arc;
-use support::clock;
+use support::{MemorySet, clock};
 
 const BY: Privilege = Privilege::Root;
 /// Files of the set, half of them too long for their headers.
 const FILES: usize = 150;
 
-struct Victim {
-    members: Vec<Arc<MemoryDevice>>,
+struct Victim(MemorySet);
+
+impl Deref for Victim {
+    type Target = MemorySet;
+    fn deref(&self) -> &MemorySet {
+        &self.0
+    }
 }
 
 fn contents(n: usize) -> Vec<u8> {
@@ -30,45 +36,14 @@ fn contents(n: usize) -> Vec<u8> {
 impl Victim {
     /// Makes a set with two copies of everything, and files.
     fn new(checksums: bool) -> Self {
-        let mut wishes = Wishes::new();
-        wishes.parameters.cylinder_bytes = 64 << 10;
-        wishes.parameters.track_blocks = 8;
-        wishes.parameters.checksums = checksums;
         let roles = [Role::Control, Role::Data, Role::Log].into_iter().flat_map(|role| [role; 2]);
-        let roles: Vec<_> = roles.collect();
-        let members: Vec<_> = roles.iter().map(|_| Arc::new(MemoryDevice::new(4 << 20))).collect();
-        let area = |role| vec![NewArea { part: Some(0), ..NewArea::of(role) }];
-        let new = members.iter().zip(&roles);
-        let new: Vec<_> =
-            new.map(|(device, role)| Member { device: device.clone(), areas: area(*role) }).collect();
-        make(&new, &wishes, &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
-        let victim = Self { members };
+        let victim = Self(MemorySet::new(&roles.collect::<Vec<_>>(), checksums));
         let fs = victim.open();
         for n in 0..FILES {
             write(&fs, n);
         }
         fs.unmount().unwrap();
         victim
-    }
-
-    fn set(&self) -> Set {
-        let devices: Vec<_> = self.members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
-        Set::open(&devices).unwrap()
-    }
-
-    fn open(&self) -> Mfs {
-        let fs = Mfs::open(&self.set(), clock(), &OpenOptions::default()).unwrap();
-        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
-        fs
-    }
-
-    /// Returns the areas of a role, with their members.
-    fn areas(&self, role: Role) -> Vec<(Arc<MemoryDevice>, Area)> {
-        let label = read_label(&*self.members[0]).unwrap().unwrap();
-        let id = |member: &Arc<MemoryDevice>| read_label(&**member).unwrap().unwrap().member_id;
-        let areas = label.areas.iter().filter(|area| area.role == role);
-        let member = |area: &Area| self.members.iter().find(|member| id(member) == area.member_id).unwrap();
-        areas.map(|area| (member(area).clone(), area.clone())).collect()
     }
 
     /// Returns the bytes of a copy.
@@ -243,7 +218,7 @@ fn the_only_copy_that_is_away_is_not_given_up() {
     let area = |n: usize| vec![NewArea { part: Some(parts[n]), ..NewArea::of(roles[n]) }];
     let new: Vec<_> = (0..5).map(|n| Member { device: members[n].clone(), areas: area(n) }).collect();
     make(&new, &Wishes::new(), &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
-    let victim = Victim { members };
+    let victim = Victim(MemorySet { members });
     let fs = victim.open();
     (0..FILES).for_each(|n| write(&fs, n));
     fs.unmount().unwrap();

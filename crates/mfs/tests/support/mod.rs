@@ -2,10 +2,13 @@
 
 #![allow(dead_code)] // No test uses everything.
 
-use rand::Rng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use spindle_clock::{ManualClock, Mutex};
 use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
+use spindle_mfs::{Area, Class, Mfs, OpenOptions, Role, Set, Structure, read_label};
+use spindle_vfs::FileSystem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -137,6 +140,84 @@ pub fn recorders(media: &[MemoryDevice], events: &Events) -> Vec<Arc<dyn Device>
         Arc::new(Recorder { member, device: device.branch(), events: events.clone() }) as Arc<dyn Device>
     };
     media.iter().enumerate().map(recorder).collect()
+}
+
+/// A set in memory, each of whose members has one area.
+pub struct MemorySet {
+    pub members: Vec<Arc<MemoryDevice>>,
+}
+
+impl MemorySet {
+    /// Makes a set of small members, each a copy of the only part of its role's storage.
+    pub fn new(roles: &[Role], checksums: bool) -> Self {
+        let mut wishes = Wishes::new();
+        wishes.parameters.cylinder_bytes = 64 << 10;
+        wishes.parameters.track_blocks = 8;
+        wishes.parameters.checksums = checksums;
+        let members: Vec<_> = roles.iter().map(|_| Arc::new(MemoryDevice::new(4 << 20))).collect();
+        let area = |role| vec![NewArea { part: Some(0), ..NewArea::of(role) }];
+        let new = members.iter().zip(roles);
+        let new: Vec<_> =
+            new.map(|(device, role)| Member { device: device.clone(), areas: area(*role) }).collect();
+        make(&new, &wishes, &*clock(), &mut StdRng::seed_from_u64(1)).unwrap();
+        Self { members }
+    }
+
+    pub fn set(&self) -> Set {
+        let devices: Vec<_> = self.members.iter().map(|member| member.clone() as Arc<dyn Device>).collect();
+        Set::open(&devices).unwrap()
+    }
+
+    /// Mounts it, and expects that it can be written.
+    pub fn open(&self) -> Mfs {
+        let fs = Mfs::open(&self.set(), clock(), &OpenOptions::default()).unwrap();
+        assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+        fs
+    }
+
+    /// Returns the areas of a role, with their members.
+    pub fn areas(&self, role: Role) -> Vec<(Arc<MemoryDevice>, Area)> {
+        let label = read_label(&*self.members[0]).unwrap().unwrap();
+        let id = |member: &Arc<MemoryDevice>| read_label(&**member).unwrap().unwrap().member_id;
+        let areas = label.areas.iter().filter(|area| area.role == role);
+        let member = |area: &Area| self.members.iter().find(|member| id(member) == area.member_id).unwrap();
+        areas.map(|area| (member(area).clone(), area.clone())).collect()
+    }
+}
+
+/// Makes a set with the default class of data and two others, whose blocks have so many bytes, and
+/// returns its members: control storage, the default class with log storage, and the others.
+pub fn make_with_classes(
+    kib: [u64; 4],
+    classes: [(&str, u32); 2],
+    checksums: bool,
+) -> Vec<Arc<MemoryDevice>> {
+    let media: Vec<_> = kib.iter().map(|kib| Arc::new(MemoryDevice::new(kib << 10))).collect();
+    let data = |class, part| NewArea { class, part: Some(part), ..NewArea::of(Role::Data) };
+    let areas = [
+        vec![NewArea::of(Role::Control)],
+        vec![data(0, 0), NewArea::of(Role::Log)],
+        vec![data(1, 1)],
+        vec![data(2, 2)],
+    ];
+    let member = |(device, areas): (&Arc<MemoryDevice>, Vec<NewArea>)| Member {
+        device: device.clone(),
+        areas: areas.into_iter().map(|area| NewArea { share: 1, ..area }).collect(),
+    };
+    let members: Vec<_> = media.iter().zip(areas).map(member).collect();
+    let mut wishes = Wishes::new();
+    wishes.parameters.cylinder_bytes = 64 << 10;
+    wishes.parameters.track_blocks = 8;
+    wishes.parameters.checksums = checksums;
+    wishes.classes = classes.map(|(name, block_bytes)| class(name, block_bytes)).to_vec();
+    make(&members, &wishes, &*clock(), &mut StdRng::seed_from_u64(2)).unwrap();
+    media
+}
+
+/// Returns a class of data with short tracks.
+pub fn class(name: &str, block_bytes: u32) -> Class {
+    let structure = Structure { block_bytes, track_blocks: 8, stripe_bytes: 8192 };
+    Class { name: name.parse().unwrap(), structure }
 }
 
 /// Returns the clock of all tests.
