@@ -12,6 +12,7 @@
 use crate::backing::Backing;
 use crate::lock::{WHOLE, lock, reason_of_claim};
 use crate::looped;
+use crate::sysfs::is_write_protected;
 #[cfg(target_os = "linux")]
 use crate::uring::Ring;
 use crate::workers::Workers;
@@ -187,7 +188,7 @@ impl FileDevice {
             Err(e) if create && e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(Error::io(&name, "opening", e)),
         };
-        if is_block && !options.read_only && looped::is_write_protected(path) {
+        if is_block && !options.read_only && is_write_protected(path) {
             return Err(Error::io(&name, "opening for writing", Errno::ROFS.into()));
         }
         let direct = match options.caching {

@@ -3,14 +3,11 @@
 //! Such a device has a claim, a page cache and locks of its own, so it is what must be opened for
 //! its bytes: by us, as by the system when it mounts it.
 
+use crate::sysfs::{block_number, bytes_of, directory_of, disk_of};
 use std::fmt;
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// Bytes of a sector in sysfs, whatever the sectors of the device are.
-const SECTOR_BYTES: u64 = 512;
 
 /// A partition that the system knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +27,9 @@ impl fmt::Display for Known {
 /// Returns the partitions within the block device at `path`, with their bytes on that device. There
 /// are none in a file, and on systems without sysfs.
 pub(crate) fn known_partitions(path: &Path) -> Vec<Known> {
-    let Some(number) = block_number(path) else { return Vec::new() };
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let Ok(own) = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) else { return Vec::new() };
+    let Some(own) = directory_of(path) else { return Vec::new() };
     // The partitions within a slice are beside it: sysfs has no levels.
-    let (disk, outer) = match (bytes_of(&own), own.parent()) {
-        (Some(outer), Some(disk)) => (disk.to_owned(), outer),
-        _ => (own, 0..u64::MAX),
-    };
+    let (disk, outer) = disk_of(&own);
     let entries = fs::read_dir(disk).into_iter().flatten().flatten();
     let mut known: Vec<Known> = entries.filter_map(|entry| known_at(&entry.path(), &outer)).collect();
     known.sort_by_key(|known| (known.bytes.start, known.bytes.end));
@@ -72,12 +64,6 @@ pub(crate) fn remedy(path: &Path, part: &Range<u64>) -> String {
     )
 }
 
-/// Returns the number of the block device at `path`, if it is one.
-fn block_number(path: &Path) -> Option<u64> {
-    let found = fs::metadata(path).ok()?;
-    found.file_type().is_block_device().then(|| found.rdev())
-}
-
 /// Returns the partition that a directory of sysfs describes, if it is within the bytes `outer` of
 /// its disk and its device is in `/dev`.
 fn known_at(dir: &Path, outer: &Range<u64>) -> Option<Known> {
@@ -90,12 +76,4 @@ fn known_at(dir: &Path, outer: &Range<u64>) -> Option<Known> {
     let number = rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?);
     (block_number(&node) == Some(number))
         .then(|| Known { node, bytes: bytes.start - outer.start..bytes.end - outer.start })
-}
-
-/// Returns the bytes of its disk that a directory of sysfs describes; none if it is no partition.
-fn bytes_of(dir: &Path) -> Option<Range<u64>> {
-    let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
-    number("partition")?;
-    let start = number("start")?.checked_mul(SECTOR_BYTES)?;
-    Some(start..start.checked_add(number("size")?.checked_mul(SECTOR_BYTES)?)?)
 }

@@ -22,6 +22,7 @@ mod memory;
 mod mirror;
 mod spec;
 mod stripe;
+mod sysfs;
 mod tickets;
 mod tracked;
 #[cfg(target_os = "linux")]
@@ -39,6 +40,7 @@ pub use memory::MemoryDevice;
 pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};
 pub use spec::{Part, Place, Spec, open_spec};
 pub use stripe::Stripe;
+pub use sysfs::is_write_protected;
 pub use tracked::Tracked;
 pub use window::Window;
 

@@ -5,15 +5,13 @@
 //! opened for writing while a loop device over it is in use.
 
 use crate::lock::lock;
+use crate::sysfs::{directory_of, disk_of, number};
 use crate::{Error, Result};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-/// Bytes of a sector in sysfs.
-const SECTOR_BYTES: u64 = 512;
 
 /// Locks the bytes of the file below the bytes `part` of a block device, if that is a loop device
 /// or a partition of one, and if this process can open the file. The locks end with the result.
@@ -46,20 +44,11 @@ pub(crate) fn check_unused(file: &fs::Metadata, name: &str) -> Result<()> {
 
 /// Returns the file below the bytes `part` of a block device, and their place in it.
 fn below(path: &Path, part: &Range<u64>) -> Option<(PathBuf, Range<u64>)> {
-    let found = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
-    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
-    let own = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-    let number = |dir: &Path, name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
-    let (disk, start, len) = match number(&own, "partition") {
-        Some(_) => {
-            let bytes = |name| number(&own, name)?.checked_mul(SECTOR_BYTES);
-            (own.parent()?, bytes("start")?, Some(bytes("size")?))
-        }
-        None => (own.as_path(), 0, None),
-    };
+    let own = directory_of(path)?;
+    let (disk, bytes) = disk_of(&own);
     let file = backing_file(disk)?;
-    let start = start.checked_add(number(&disk.join("loop"), "offset")?)?;
-    let end = len.map_or(u64::MAX, |len| start.saturating_add(len));
+    let offset = number(&disk.join("loop"), "offset")?;
+    let (start, end) = (offset.checked_add(bytes.start)?, offset.saturating_add(bytes.end));
     let within = |at: u64| start.saturating_add(at).min(end);
     Some((file, within(part.start)..within(part.end)))
 }
@@ -80,12 +69,4 @@ fn devices_over(file: &fs::Metadata) -> Vec<PathBuf> {
     let loops = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("loop"));
     let over = loops.filter(|entry| is_over(&entry.path()));
     over.map(|entry| Path::new("/dev").join(entry.file_name())).collect()
-}
-
-/// Returns true if the system lets nobody write a block device (`blockdev --setro`).
-pub(crate) fn is_write_protected(path: &Path) -> bool {
-    let Ok(found) = fs::metadata(path) else { return false };
-    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
-    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
-    found.file_type().is_block_device() && text.is_ok_and(|text| text.trim() == "1")
 }

@@ -257,7 +257,8 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         spec = partition::choose(spec)?;
     }
     let device = spec.place()?.path;
-    let writable = rustix::fs::access(&device, rustix::fs::Access::WRITE_OK).is_ok();
+    let writable = rustix::fs::access(&device, rustix::fs::Access::WRITE_OK).is_ok()
+        && !spindle_device::is_write_protected(&device);
     if !options.read_only && !writable {
         log::warn!("{spec}: not writable; mounting it read-only");
         options.read_only = true;

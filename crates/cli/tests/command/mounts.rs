@@ -428,3 +428,41 @@ fn umount8_waits() {
     );
     bench.check("a.img");
 }
+
+/// Promise: a file and a loop device over it are not written at the same time, whichever was first;
+/// a write-protected device is mounted read-only; `nofail` lets a missing image pass.
+#[test]
+fn loop_devices_and_their_files() {
+    let bench = Bench::new();
+    let device = Loop::over(&bench, "a.img", "64m");
+    bench.ok(&format!("newfs {}", device.0));
+    in_namespace(
+        &bench,
+        &format!(
+            r#"busy() {{ ! "$@" 2>error; grep -q "in use" error || {{ cat error >&2; exit 1; }}; }}
+            spindle mount {device} mnt
+            busy spindle touch a.img:/x
+            busy spindle newfs --force a.img
+            spindle umount mnt
+            spindle mount a.img mnt
+            busy spindle touch {device}:/x
+            spindle umount mnt
+            spindle touch {device}:/x
+            echo "$PWD/none $PWD/mnt spindle nofail 0 0" >fstab
+            mount -a -T fstab
+            echo "$PWD/none $PWD/mnt spindle defaults 0 0" >fstab
+            ! mount -a -T fstab"#,
+            device = device.0
+        ),
+    );
+    drop(device);
+    let device = Loop(bench.shell("losetup --read-only --find --show a.img").trim().to_owned());
+    let script = format!(
+        r"mount -t spindle {} mnt
+        case $(shown) in ro,*) ;; *) exit 1;; esac
+        umount mnt",
+        device.0
+    );
+    in_namespace(&bench, &script);
+    bench.check("a.img");
+}
