@@ -59,12 +59,12 @@ use std::process::ExitCode;
 #[command(
     disable_help_flag = true,
     after_long_help = "EXAMPLES
-    spindle import src/ disk.img:/usr/src            into an existing file system
+    spindle import src/ disk.img:/usr/src            into an existing one
     spindle import root/ disk.img                    create an image that fits
-    spindle import -m 0 root/ disk.img               the smallest, without a reserve
-    spindle import -t v7 root/ root.v7               an old file system that fits
+    spindle import -m 0 root/ disk.img               smallest, without reserve
+    spindle import -t v7 root/ root.v7               an old one that fits
     spindle import -F METALOG -x -N root/etc root/ disk.img
-                                                     owners and modes of a manifest
+                                                     owners of a manifest
     spindle import --timestamp 0 --uid 0 --gid 0 -O1 root/ disk.img
     tar -cf - . | spindle import -s 2g - disk.img
 

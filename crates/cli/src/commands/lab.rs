@@ -32,7 +32,7 @@ EXAMPLES
     spindle lab list
     spindle lab presets ibm-0661
     spindle lab run ffs-table1
-    spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2].cells[2]'
+    spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2]'
     spindle lab all -o results/")]
 pub struct Args {
     #[command(subcommand)]

@@ -37,12 +37,12 @@ use std::process::ExitCode;
 EXAMPLES
     spindle mfs status /dev/sdb
     spindle mfs replace d0.img d1.img new.img -s 2g
-    spindle mfs replace c0.img 3f2a90c1 /dev/sdd       a member that is gone, by its identity
+    spindle mfs replace c0.img 3f2a90c1 /dev/sdd   one that is gone
     spindle mfs add c0.img control new-copy.img -s 1g
     spindle mfs add c0.img data:1 copy-of-d1.img -s 2g
     spindle mfs scrub c0.img
-    spindle mfs class c0.img:/video archive            where new files of a directory go
-    spindle mfs attach c0.img disc.img --as /old       the files of a disc, without a copy
+    spindle mfs class c0.img:/video archive        where new files go
+    spindle mfs attach c0.img disc.img --as /old   a disc's files, not copied
     spindle mfs detach c0.img disc --copy")]
 pub struct Args {
     #[command(subcommand)]

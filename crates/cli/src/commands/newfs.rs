@@ -31,13 +31,13 @@ use std::process::ExitCode;
     disable_help_flag = true,
     after_long_help = "EXAMPLES
     spindle newfs -s 1g disk.img                     UFS2 as FreeBSD makes it
-    spindle newfs -s 1g --log disk.img               with a log (otherwise the first mount creates it)
-    spindle newfs -O1 --dialect openbsd disk.img@a   UFS1 in a partition, as OpenBSD makes it
+    spindle newfs -s 1g --log disk.img               with a log at once
+    spindle newfs -O1 --dialect openbsd disk.img@a   OpenBSD's, in a partition
     spindle newfs -O1 --endian big -s 64m sun.img --dialect sun
-    spindle newfs -t v7 -s 2m rk.img                 Seventh Edition on a disk of the PDP-11
-    spindle newfs -t mfs -s 1g disk.img              multi-structured, all in one file
-    spindle newfs -t mfs --control fast1:1g,fast2:1g --data /dev/sdb,/dev/sdc --log fast1
-                                                     control and log on small fast members
+    spindle newfs -t v7 -s 2m rk.img                 Seventh Edition
+    spindle newfs -t mfs -s 1g disk.img              all parts in one file
+    spindle newfs -t mfs --control fast1:1g,fast2:1g --data /dev/sdb --log fast1
+                                                     several members
     spindle newfs -N -s 500g -b 65536 -f 65536 x     only show the result"
 )]
 pub struct Args {

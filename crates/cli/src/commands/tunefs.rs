@@ -46,7 +46,7 @@ EXIT CODES
 
 EXAMPLES
     spindle tunefs -p disk.img
-    spindle tunefs -a 15 -A disk.img@s1a     clusters of 15 blocks, in all superblocks
+    spindle tunefs -a 15 -A disk.img@s1a     clusters of 15 blocks
     spindle tunefs --log=4m disk.img         a log of 4 MiB
     spindle tunefs -m 0 -o space disk.img    no reserve
     spindle tunefs -a 1 -d 4 vax.img         laid out by rotation, as in 1984

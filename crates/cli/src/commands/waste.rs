@@ -36,7 +36,8 @@ use std::process::ExitCode;
 EXAMPLES
     spindle waste ~
     spindle waste --cross-mounts /usr /var
-    spindle waste --json . | jq '.organisations[] | select(.waste_percent < 10) | .name'")]
+    spindle waste --json . |
+        jq '.organisations[] | select(.waste_percent < 10) | .name'")]
 pub struct Args {
     /// Enter directories on which other file systems are mounted
     #[arg(short = 'c', long)]

@@ -121,7 +121,7 @@ fn help_of(arg: &Arg) -> String {
 }
 
 /// Promise: a page says, in the same order and words, what the help of its command says; and
-/// nothing is wider than a terminal that is not so in the help.
+/// nothing is wider than a terminal of 80 columns.
 #[test]
 fn pages_say_what_the_help_says() {
     let pages = all();
@@ -129,7 +129,6 @@ fn pages_say_what_the_help_says() {
     cli.build();
     let commands = commands();
     let more = |command: &Command| command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
-    let examples: String = commands.iter().map(more).collect();
     for command in &commands {
         let name = page_name(command);
         let Some(page) = pages.iter().find(|page| page.name == name) else {
@@ -139,7 +138,7 @@ fn pages_say_what_the_help_says() {
         let text = shown(page);
         let shown = words(&text);
         for line in text.lines().filter(|line| line.chars().count() > 80) {
-            assert!(examples.contains(line.trim()), "{name}: wider than 80 columns: {line}");
+            panic!("{name}: wider than 80 columns: {line}");
         }
         // The page has three dots, as the character is missing in some fonts.
         let dots = |wanted: &str| words(&wanted.replace('…', "..."));

@@ -373,6 +373,8 @@ pub(super) fn apply(options: &mut MountOptions, given: Given<'_>) -> Result<()> 
 /// Column at which the words of the help begin, and the first one beyond the line.
 const HELP_COLUMN: usize = 32;
 const HELP_WIDTH: usize = 100;
+/// Columns between the names and the words, at least.
+const GAP: usize = 2;
 
 /// Returns the help of all options in two columns.
 pub(super) fn help() -> String {
@@ -384,7 +386,7 @@ pub(super) fn help() -> String {
         });
         let mut line = format!("    {}", names.collect::<Vec<_>>().join(", "));
         let mut column = line.len();
-        if column >= HELP_COLUMN {
+        if column + GAP > HELP_COLUMN {
             line.push('\n');
             column = 0;
         }
@@ -441,6 +443,7 @@ mod tests {
         let wide =
             "    writelimit=SIZE, nowritelimit\n                                make writers wait while";
         assert!(help.contains(wide), "{help}");
+        assert!(help.contains("    filecache=SIZE, nofilecache\n        "), "names and words must stay apart: {help}");
         let rows = help.lines().filter(|line| line.as_bytes()[4] != b' ').count();
         assert_eq!(rows, ROWS.iter().filter(|row| !row.help.is_empty()).count());
     }

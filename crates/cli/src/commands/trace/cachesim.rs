@@ -20,9 +20,9 @@ const MORE: &str = "EXIT CODES
 
 EXAMPLES
     spindle trace cachesim build.trace
-    spindle trace cachesim --size 64m,256m,1g --write delayed,flush:30s build.trace
+    spindle trace cachesim --size 64m,1g --write delayed,flush:30s build.trace
     spindle trace cachesim --size all --policy lru -o curve/ build.trace
-    spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > caches.csv
+    spindle trace cachesim --policy lru,arc,s3-fifo --csv build.trace > out.csv
     spindle trace cachesim --paper a5.trace";
 
 /// Returns the end of the help.

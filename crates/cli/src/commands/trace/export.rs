@@ -17,7 +17,7 @@ use std::process::ExitCode;
     0  done    1  the trace cannot be read or written    2  invalid command line
 
 EXAMPLES
-    spindle trace export --format oracle-general build.trace build.oracleGeneral.bin
+    spindle trace export --format oracle-general build.trace build.bin
     cachesim build.oracleGeneral.bin oracleGeneral lru 64mb")]
 pub struct Args {
     /// Output format: libCacheSim's records, or a table with the columns time, object, size and op

@@ -20,10 +20,12 @@ use std::process::ExitCode;
     0  done    1  the trace cannot be read or written    2  invalid command line
 
 EXAMPLES
-    strace -f -ttt -y -o make.strace make; spindle trace import make.strace make.trace
+    strace -f -ttt -y -o make.strace make
+    spindle trace import make.strace make.trace
     blktrace -d /dev/sdb -o - | blkparse -i - | spindle trace import - sdb.trace
     spindle trace import src1_0.csv.gz src1_0.trace
-    spindle trace import --format csv:time-col=2,obj-id-col=5,obj-size-col=4 req.csv req.trace")]
+    spindle trace import --format csv:time-col=2,obj-id-col=5,obj-size-col=4 \\
+        req.csv req.trace")]
 pub struct Args {
     /// The format, if it cannot be detected: NAME, or NAME:SETTING=VALUE,...
     #[arg(long, value_name = "NAME")]

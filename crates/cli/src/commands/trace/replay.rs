@@ -30,7 +30,7 @@ EXAMPLES
     spindle trace replay build.trace --on /mnt/new --speed max
     spindle trace replay a5.trace --on /mnt/new --speed 100 --copies 4
     spindle trace replay a5.trace --disk ra81 --host vax-11-780 --fs v7
-    spindle trace replay a5.trace --disk ra81 --fs ffs --copies 8 --speed 1 --json")]
+    spindle trace replay a5.trace --disk ra81 --fs ffs --copies 8 --json")]
 pub struct Args {
     /// The trace
     #[arg(value_name = "TRACE")]

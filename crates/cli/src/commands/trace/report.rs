@@ -24,7 +24,7 @@ use std::process::ExitCode;
 EXAMPLES
     spindle trace report --brief build.trace
     spindle trace report --html build.html build.trace
-    spindle trace report --json build.trace | jq -r '.[] | \"\\(.topic): \\(.advice)\"'")]
+    spindle trace report --json build.trace | jq -r '.[].advice'")]
 pub struct Args {
     /// Print only the advice
     #[arg(short, long)]

@@ -18,7 +18,8 @@ use std::process::ExitCode;
 
 EXAMPLES
     spindle trace show build.trace | grep unlink
-    spindle trace show --json build.trace | jq -r 'select(.kind == \"exec\") | .path'")]
+    spindle trace show --json build.trace |
+        jq -r 'select(.kind == \"exec\") | .path'")]
 pub struct Args {
     /// Print each event as a line of JSON
     #[arg(long)]

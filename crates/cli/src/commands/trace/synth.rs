@@ -28,7 +28,7 @@ EXAMPLES
     spindle trace synth --like c4 --hours 2 --seed 7 -o c4.trace
     spindle trace synth --like build.trace --check -o more.trace
     spindle trace synth --like build.trace --print-model > mine.toml
-    spindle trace synth --model mine.toml --check=build.trace --events 100m -o mine.trace")]
+    spindle trace synth --model mine.toml --check=build.trace -o mine")]
 pub struct Args {
     /// The machine to model: a5, e3 or c4, or a trace of another machine
     #[arg(long, value_name = "MACHINE|TRACE", required_unless_present = "model")]
