@@ -306,15 +306,23 @@ impl Superblock {
         }
     }
 
-    /// Returns what it is to be when a full check has found no damage.
+    /// Returns what it is to be when a full check has found no damage. As FreeBSD's does, such a
+    /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`).
     pub(crate) fn as_checked(&self, now: Timestamp) -> Self {
         let mut marked = self.clone();
         marked.set_clean(true, false, now);
+        let journal = self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0;
+        if journal {
+            marked.note_mount(now);
+        }
         let new_fields = self.has_new_fields();
         marked.change(|fs| {
             self.dialect.clear_flags(fs, &self.layout, flags::FS_UNCLEAN | flags::FS_NEEDSFSCK);
             if new_fields {
                 (fs.fs_pendingblocks, fs.fs_pendinginodes) = (0, 0);
+            }
+            if journal {
+                fs.fs_sujfree = 0;
             }
         });
         marked
@@ -347,8 +355,8 @@ impl Superblock {
         }
     }
 
-    /// Notes a read-write mount: a journal of soft updates left from before must not be believed
-    /// any more, which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
+    /// Notes a read-write mount or a repair: a journal of soft updates left from before must not be
+    /// believed any more, which FreeBSD checks by comparing `fs_mtime` (`fsck_ffs/suj.c`).
     pub fn note_mount(&mut self, now: Timestamp) {
         if self.dialect == Dialect::FreeBsd && self.has_new_fields() {
             // Another value is all that counts; behind the last one there is the time now.

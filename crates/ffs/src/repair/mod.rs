@@ -19,8 +19,9 @@
 //!
 //! # Crashes
 //!
-//! The superblock says first that the file system is not clean, and names no log, which could be
-//! replayed over the repair. Then comes what goes to space that was free, to which nothing leads
+//! The superblock says first that the file system is not clean, names no log, which could be
+//! replayed over the repair, and has a time of its last mount that the journal of FreeBSD's soft
+//! updates does not have, for the same reason. Then comes what goes to space that was free, to which nothing leads
 //! yet; then everything else, in any order; at the end the superblock says "clean". Barriers are in
 //! between. Inodes and directory chunks never cross a sector. So a repair that was cut leaves files
 //! as they were or as they will be, and the next one comes to the same contents.
@@ -46,9 +47,7 @@ pub use undo::undo;
 use crate::check::setup::find_superblock;
 use crate::check::state::BlockMap;
 use crate::check::{Checker, Finding, Findings, Options, Progress, Report, check};
-use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
-use crate::format::ondisk::flags;
 use crate::format::superblock::Superblock;
 use image::Image;
 use space::Space;
@@ -56,7 +55,7 @@ use spindle_clock::{Clock, Timestamp};
 use spindle_device::{CowDevice, Device};
 use spindle_tree::check::Finding as _;
 use spindle_tree::check::Severity;
-use spindle_vfs::{Error, Objection, Result};
+use spindle_vfs::{Error, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -130,7 +129,8 @@ pub fn plan(
     let mut unlisted = Findings::new(0);
     let (superblock, _) = find_superblock(&**device, options, &mut unlisted)?;
     let mut superblock = superblock.as_checked(clock.now());
-    let objections = objections(&mut superblock, &**device, &before)?;
+    superblock.salvaged = None;
+    let objections = superblock.objections(&**device)?;
     if let Some(objection) = objections.first() {
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
     }
@@ -172,23 +172,6 @@ fn left_over(after: &Report) -> String {
         matches!(left.finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. });
     let why = if is_unnamed { "; there is no space for its name in lost+found" } else { "" };
     format!("{left}{why}")
-}
-
-/// Returns what forbids a repair of the file system, given its superblock as a repair would leave
-/// it.
-fn objections(superblock: &mut Superblock, device: &dyn Device, before: &Report) -> Result<Vec<Objection>> {
-    superblock.salvaged = None;
-    let mut objections = superblock.objections(device)?;
-    let journal = superblock.flags() & flags::FS_SUJ != 0 && superblock.dialect == Dialect::FreeBsd;
-    if journal && !before.marked_clean {
-        objections.push(Objection {
-            reason: "it has a journal of soft updates that was not carried out".into(),
-            remedy: "check it with the fsck of FreeBSD, or turn the journal off there (tunefs -j disable)"
-                .into(),
-            overridable: false,
-        });
-    }
-    Ok(objections)
 }
 
 /// A repair that is being planned.

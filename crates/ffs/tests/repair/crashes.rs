@@ -10,12 +10,12 @@ use spindle_clock::Mutex;
 use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
 use spindle_ffs::Superblock;
-use spindle_ffs::repair::{Scope, undo};
+use spindle_ffs::repair::{Plan, Scope, undo};
 use std::collections::BTreeSet;
 
 /// What was asked of a device.
 #[derive(Clone)]
-enum Event {
+pub enum Event {
     Write(u64, Vec<u8>),
     Flush,
 }
@@ -50,6 +50,13 @@ impl Device for Recorder {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.discard(offset, len)
     }
+}
+
+/// Returns what a repair asks of the device, which stays as it is.
+pub fn events(plan: &Plan, device: &MemoryDevice) -> Vec<Event> {
+    let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+    plan.apply(&recorder).unwrap();
+    recorder.events.into_inner()
 }
 
 /// Returns what is on the medium if the power fails after the first `cut` events: all that was

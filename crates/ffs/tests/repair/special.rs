@@ -1,11 +1,13 @@
 //! Repairs that depend on more than one structure.
 
+use super::crashes::{Event, events};
 use super::victim::{checked, clock, damage, missing, planned, repair, tree};
 use crate::images::{self, Image, makefs};
 use crate::tables;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Finding, Options};
 use spindle_ffs::newfs::{Format, Parameters};
+use spindle_ffs::ondisk::flags;
 use spindle_ffs::repair::{Scope, plan, remedy};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
@@ -47,6 +49,15 @@ fn filled() -> Vec<MemoryDevice> {
         Arc::into_inner(device).unwrap()
     };
     dialects.map(device).into()
+}
+
+/// Returns the bytes of an image whose superblock was changed, with the check-hash that it needs.
+fn hashed(mut image: Image) -> Vec<u8> {
+    let sb = usize::try_from(image.sb()).unwrap();
+    let bytes = &image.bytes[sb..sb + image.layout().fs_sbsize as usize];
+    let hash = spindle_ffs::check_hash(bytes, 1304);
+    image.put(image.sb() + 1304, hash);
+    image.bytes
 }
 
 /// Promise: with all group blocks and all summaries destroyed, every file is still there.
@@ -314,17 +325,48 @@ fn consent_is_asked_for_each_kind() {
     assert_eq!((once("LinkCount"), once("SummaryCounts")), (2, 1));
 }
 
-/// Promise: what is not safe to write is not repaired: snapshots, a journal of soft updates that
-/// was not carried out, and flags that nobody knows.
+/// Promise: FreeBSD's file systems with a journal of soft updates that was not carried out are
+/// repaired by a full check, as FreeBSD does it; from the first change on, FreeBSD does not believe
+/// that journal any more, and if the repair is cut it makes a full check.
+#[test]
+fn a_journal_of_soft_updates_is_outdated() {
+    let device = filled().remove(0);
+    let mut image = Image::new(&device);
+    let summaries = image.layout().byte(image.layout().fs_csaddr) + 8;
+    image.add(summaries, 3);
+    let sb = image.sb();
+    image.put(sb + 1312, image.get::<u32>(sb + 1312) | flags::FS_SUJ | flags::FS_DOSOFTDEP);
+    image.put(sb + 209, 0_u8);
+    image.put(sb + 1216, 77_u32);
+    // The clock of the machine that it comes from was ahead.
+    let of_journal = 1_i64 << 33;
+    image.put(sb + 1208, of_journal);
+    let device = MemoryDevice::from_bytes(&hashed(image));
+    let plan = planned(&device, Scope::Harmless);
+    assert_eq!(plan.refusal, None);
+    let events = events(&plan, &device);
+    let first = events.iter().position(|event| matches!(event, Event::Flush)).unwrap();
+    let medium = device.branch();
+    for event in &events[..first] {
+        let Event::Write(at, bytes) = event else { continue };
+        medium.write_at(*at, bytes).unwrap();
+    }
+    let meanwhile = Superblock::open(&medium).unwrap();
+    assert!(!meanwhile.is_clean() && meanwhile.flags() & flags::FS_NEEDSFSCK != 0);
+    assert_ne!(meanwhile.fs.fs_mtime, of_journal);
+    plan.apply(&device).unwrap();
+    let after = Superblock::open(&device).unwrap();
+    assert!(after.is_clean() && after.flags() & (flags::FS_NEEDSFSCK | flags::FS_SUJ) == flags::FS_SUJ);
+    assert!(after.fs.fs_mtime > of_journal && after.fs.fs_sujfree == 0);
+    assert_eq!(damage(&device), Vec::<String>::new());
+}
+
+/// Promise: what is not safe to write is not repaired: snapshots, and flags that nobody knows.
 #[test]
 fn what_must_not_be_written_is_refused() {
     let device = filled().remove(0);
-    let changes: [(&str, Change); 3] = [
+    let changes: [(&str, Change); 2] = [
         ("snapshots", |i| i.put(i.sb() + 1116, 9_u32)),
-        ("journal of soft updates", |i| {
-            i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0xa);
-            i.put(i.sb() + 209, 0_u8);
-        }),
         ("unknown bits", |i| i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0x10_0000)),
     ];
     for (reason, change) in changes {
@@ -332,15 +374,12 @@ fn what_must_not_be_written_is_refused() {
         let at = image.layout().byte(image.layout().fs_csaddr) + 8;
         image.add(at, 3);
         change(&mut image);
-        let sb = usize::try_from(image.sb()).unwrap();
-        let bytes = &image.bytes[sb..sb + image.layout().fs_sbsize as usize];
-        let hash = spindle_ffs::check_hash(bytes, 1304);
-        image.put(image.sb() + 1304, hash);
-        let device = MemoryDevice::from_bytes(&image.bytes);
+        let bytes = hashed(image);
+        let device = MemoryDevice::from_bytes(&bytes);
         let plan = repair(&device);
         let refusal = plan.refusal.unwrap_or_default();
         assert!(refusal.contains(reason), "{reason}: {refusal}");
-        assert!(device.to_bytes() == image.bytes);
+        assert!(device.to_bytes() == bytes);
     }
 }
 

@@ -443,7 +443,10 @@ mod tests {
         let wide =
             "    writelimit=SIZE, nowritelimit\n                                make writers wait while";
         assert!(help.contains(wide), "{help}");
-        assert!(help.contains("    filecache=SIZE, nofilecache\n        "), "names and words must stay apart: {help}");
+        assert!(
+            help.contains("    filecache=SIZE, nofilecache\n        "),
+            "names and words must stay apart: {help}"
+        );
         let rows = help.lines().filter(|line| line.as_bytes()[4] != b' ').count();
         assert_eq!(rows, ROWS.iter().filter(|row| !row.help.is_empty()).count());
     }
