@@ -52,21 +52,26 @@ pub fn size(attr: &Attr, in_units: bool) -> String {
     }
 }
 
-/// Returns what stands in front of a name: type and permissions, links, owner, group, this size and
-/// time.
-pub fn long(attr: &Attr, size: &str, time: &str) -> String {
+/// Returns what stands in front of a name: type and permissions, links, owner, group, these flags
+/// if they are wanted, this size and time.
+pub fn long(attr: &Attr, flags: Option<&str>, size: &str, time: &str) -> String {
     format!(
-        "{} {:>3} {:>5} {:>5} {size:>12} {time}",
+        "{} {:>3} {:>5} {:>5}{} {size:>12} {time}",
         mode_string(attr.kind, attr.perm),
         attr.nlink,
         attr.uid,
         attr.gid,
+        column_of(flags),
     )
 }
 
 /// Returns the same for a file whose inode cannot be read; the time has so many characters.
-pub fn long_unknown(time_width: usize) -> String {
-    format!("?????????? {0:>3} {0:>5} {0:>5} {0:>12} {0:>time_width$}", '?')
+pub fn long_unknown(flags: Option<&str>, time_width: usize) -> String {
+    format!("?????????? {0:>3} {0:>5} {0:>5}{1} {0:>12} {0:>time_width$}", '?', column_of(flags))
+}
+
+fn column_of(flags: Option<&str>) -> String {
+    flags.map_or_else(String::new, |flags| format!(" {flags:<6}"))
 }
 
 /// Returns a time to the minute, or in full.

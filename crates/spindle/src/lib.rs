@@ -44,9 +44,9 @@
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
 //! directories, tar streams and images in any direction. [`walk`] goes through a tree, [`mode`]
-//! reads permissions as `chmod` does, and [`pattern`] patterns of names. The command line
-//! `spindle` is a user of this crate and has nothing that it lacks, except mounts (crate
-//! `spindle_fuse`) and the laboratory.
+//! reads permissions as `chmod` does, [`flags`] file flags as `chflags` does, and [`pattern`]
+//! patterns of names. The command line `spindle` is a user of this crate and has nothing that it
+//! lacks, except mounts (crate `spindle_fuse`) and the laboratory.
 //!
 //! # Stability
 //!
@@ -61,6 +61,7 @@ pub mod control;
 pub mod detect;
 mod error;
 mod fit;
+pub mod flags;
 mod foreign;
 pub mod image;
 pub mod mode;

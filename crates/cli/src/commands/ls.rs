@@ -6,6 +6,7 @@ use crate::image::{self, Listed, Losses};
 use crate::listing::{self, Names};
 use crate::output::Output;
 use crate::text;
+use spindle::flags;
 use spindle::path::{child, names_before_damage, resolve};
 use spindle_clock::Timestamp;
 use spindle_vfs::{Attr, Error, FileKind, Ino, Node, Vfs};
@@ -39,6 +40,9 @@ pub struct Args {
     /// and name
     #[arg(short = 'l', visible_short_alias = 'n')]
     long: bool,
+    /// With -l, also show the file flags
+    #[arg(short = 'o')]
+    flags: bool,
     /// Also show names that start with a dot
     #[arg(short = 'a')]
     all: bool,
@@ -284,7 +288,8 @@ impl<'v> Lister<'_, 'v> {
         }
         if self.args.long {
             let width = listing::time(Timestamp::new(0, 0), self.args.full_time).len();
-            line += &listing::long_unknown(width);
+            let flags = self.args.flags.then_some("?");
+            line += &listing::long_unknown(flags, width);
             line.push(' ');
         }
         self.out.line(line + &self.names.show(name))
@@ -310,7 +315,8 @@ impl<'v> Lister<'_, 'v> {
         }
         if args.long {
             let time = listing::time(args.time(attr), args.full_time);
-            line += &listing::long(attr, &listing::size(attr, args.human), &time);
+            let flags = args.flags.then(|| flags::names(attr.flags));
+            line += &listing::long(attr, flags.as_deref(), &listing::size(attr, args.human), &time);
             line.push(' ');
         }
         line += &self.names.show(name);

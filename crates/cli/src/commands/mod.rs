@@ -2,6 +2,7 @@
 //! and its code.
 
 mod cat;
+mod chflags;
 mod chmod;
 mod chown;
 mod completions;
@@ -99,6 +100,7 @@ pub enum Command {
     Rm(rm::Args),
     Mv(mv::Args),
     Ln(ln::Args),
+    Chflags(chflags::Args),
     Chmod(chmod::Args),
     Chown(chown::Args),
     Touch(touch::Args),
@@ -135,6 +137,7 @@ impl Command {
             Self::Rm(args) => rm::run(args),
             Self::Mv(args) => mv::run(args),
             Self::Ln(args) => ln::run(args),
+            Self::Chflags(args) => chflags::run(args),
             Self::Chmod(args) => chmod::run(args),
             Self::Chown(args) => chown::run(args),
             Self::Touch(args) => touch::run(args),

@@ -6,6 +6,7 @@ use crate::image::{self, ReadArgs};
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::flags;
 use spindle::path::resolve;
 use spindle::set::CLASS_ATTRIBUTE;
 use std::ffi::OsString;
@@ -89,7 +90,8 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
     out.line(format!("   kind: {}{device}", file.kind))?;
     out.line(format!("   size: {} ({} blocks of 512 bytes)", file.size, file.blocks512))?;
     out.line(format!("  inode: {} generation {} names {}", file.ino, file.generation, file.nlink))?;
-    out.line(format!(" access: {} uid {} gid {} flags {:#x}", file.mode, file.uid, file.gid, file.flags))?;
+    let flags = flags::names(file.flags);
+    out.line(format!(" access: {} uid {} gid {} flags {flags}", file.mode, file.uid, file.gid))?;
     out.line(format!("   read: {}", file.atime))?;
     out.line(format!("changed: {}", file.mtime))?;
     out.line(format!(" status: {}", file.ctime))?;

@@ -61,6 +61,29 @@ fn chmod_changes_permissions() {
     bench.check("a.img");
 }
 
+/// Promise: chflags sets and clears flags by name, goes through directories with -R, and leaves the
+/// others alone; ls -lo and stat show them by name; a format without flags says so.
+#[test]
+fn chflags_changes_flags() {
+    let bench = image("newfs -s 8m a.img");
+    let flags = |path: &str| field(&bench, path, "flags").as_u64().unwrap();
+    bench.ok("chflags schg,nodump a.img:/t/dir/file");
+    assert_eq!(flags("/t/hard"), 0x2_0001);
+    assert!(bench.ok("ls -lo a.img:/t").contains(" schg,nodump "), "{}", bench.ok("ls -lo a.img:/t"));
+    assert!(bench.ok("stat a.img:/t/hard").contains("flags schg,nodump\n"));
+    assert!(!bench.ok("ls -l a.img:/t").contains("schg"));
+    bench.ok("chflags -R noschg,uunlnk a.img:/t");
+    assert_eq!([flags("/t"), flags("/t/dir/program"), flags("/t/dir/file")], [0x10, 0x10, 0x11]);
+    bench.ok("chflags 0 a.img:/t a.img:/t/dir");
+    assert_eq!([flags("/t"), flags("/t/dir"), flags("/t/hard")], [0, 0, 0x11]);
+    bench.fails("chflags immutable a.img:/t", 2, &["immutable", "schg"]);
+    bench.fails("chflags snapshot a.img:/t", 2, &["snapshot"]);
+    bench.check("a.img");
+    let bench = image("newfs -t v7 -s 4m a.img");
+    bench.fails("chflags uchg a.img:/t", 1, &["a.img: /t: not supported by this file system"]);
+    bench.ok("chflags 0 a.img:/t");
+}
+
 /// Promise: chown sets owner, group or both by number, clears the set-id bits of programs, and says
 /// what is wrong with names and with numbers that the format has no room for.
 #[test]

@@ -21,10 +21,11 @@
 //!
 //! The superblock says first that the file system is not clean, names no log, which could be
 //! replayed over the repair, and has a time of its last mount that the journal of FreeBSD's soft
-//! updates does not have, for the same reason. Then comes what goes to space that was free, to which nothing leads
-//! yet; then everything else, in any order; at the end the superblock says "clean". Barriers are in
-//! between. Inodes and directory chunks never cross a sector. So a repair that was cut leaves files
-//! as they were or as they will be, and the next one comes to the same contents.
+//! updates does not have, for the same reason. Then comes what goes to space that was free, to
+//! which nothing leads yet; then everything else, in any order; at the end the superblock says
+//! "clean". Barriers are in between. Inodes and directory chunks never cross a sector. So a repair
+//! that was cut leaves files as they were or as they will be, and the next one comes to the same
+//! contents.
 
 mod blocks;
 mod chunk;

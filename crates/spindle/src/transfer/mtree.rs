@@ -7,6 +7,7 @@
 
 use super::{check_name, join, split};
 use crate::error::{Context, Error, Result};
+use crate::flags;
 use crate::text::printable;
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
@@ -119,30 +120,6 @@ const SKIPPED: [&[u8]; 21] = [
     b"sha512digest",
     b"size",
     b"tags",
-];
-
-/// BSD file flags by name; some have two names.
-const FLAGS: [(&str, u32); 20] = [
-    ("nodump", 0x1),
-    ("uchg", 0x2),
-    ("uchange", 0x2),
-    ("uimmutable", 0x2),
-    ("uappnd", 0x4),
-    ("uappend", 0x4),
-    ("opaque", 0x8),
-    ("uunlnk", 0x10),
-    ("uunlink", 0x10),
-    ("arch", 0x1_0000),
-    ("archived", 0x1_0000),
-    ("schg", 0x2_0000),
-    ("schange", 0x2_0000),
-    ("simmutable", 0x2_0000),
-    ("sappnd", 0x4_0000),
-    ("sappend", 0x4_0000),
-    ("sunlnk", 0x10_0000),
-    ("sunlink", 0x10_0000),
-    ("snap", 0x20_0000),
-    ("snapshot", 0x20_0000),
 ];
 
 impl Manifest {
@@ -290,7 +267,7 @@ impl Parser<'_> {
                 Some(time) => entry.time = Some(time),
                 None => return wrong("give seconds since 1970, and nanoseconds after a dot"),
             },
-            b"flags" => entry.flags = Some(flags(value)?),
+            b"flags" => entry.flags = Some(flags_named(value)?),
             b"link" => entry.link = Some(unvis(value)?),
             b"contents" | b"content" => entry.contents = Some(unvis(value)?),
             b"device" => match device(value) {
@@ -341,11 +318,11 @@ fn time(value: &[u8]) -> Option<Timestamp> {
 }
 
 /// Returns the file flags of names with commas between them, or `none`.
-fn flags(value: &[u8]) -> Result<u32> {
+fn flags_named(value: &[u8]) -> Result<u32> {
     let mut bits = 0;
     for name in value.split(|&b| b == b',').filter(|name| !name.is_empty() && *name != b"none") {
-        match FLAGS.iter().find(|(known, _)| known.as_bytes() == name) {
-            Some((_, bit)) => bits |= bit,
+        match std::str::from_utf8(name).ok().and_then(flags::value) {
+            Some(bit) => bits |= bit,
             None => return Err(Error::new(format!("there is no file flag {}", printable(name)))),
         }
     }
