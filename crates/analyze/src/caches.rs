@@ -2,7 +2,7 @@
 
 use super::outcome::percent;
 use spindle_cachesim::replacement::PolicyName;
-use spindle_cachesim::{CacheGrid, GridResult, Write};
+use spindle_cachesim::{CacheGrid, Extras, GridResult, Write};
 
 /// Block sizes in bytes, as in the paper's Table VII.
 const BLOCKS: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
@@ -29,7 +29,7 @@ impl Caches {
     pub fn grids() -> Vec<CacheGrid> {
         let grid = |block| CacheGrid {
             block,
-            programs: false,
+            extras: Extras::default(),
             sizes: vec![SMALL, LARGE],
             policies: vec![PolicyName::Lru],
             writes: Write::PAPER.to_vec(),

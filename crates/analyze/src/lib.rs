@@ -118,7 +118,8 @@ pub struct Today {
     pub runs: u64,
     /// Runs and bytes with a position of their own (`pread`, `pwrite`).
     pub positional: Lives,
-    /// Runs and bytes through memory mappings, an upper bound.
+    /// Mappings of files into memory, and their bytes. Nothing else counts them: a trace does not
+    /// say what of them was touched, which may be nothing.
     pub mapped: Lives,
     /// Runs and bytes that bypass the cache (`O_DIRECT`).
     pub direct: Lives,
@@ -198,10 +199,14 @@ impl<C: Charge> Pass<C> {
         } else {
             totals.events[event.kind as usize] += 1;
         }
-        totals.read = totals.read.saturating_add(event.read);
-        totals.written = totals.written.saturating_add(event.written);
         let (first, last) = totals.span.unwrap_or((event.time, event.time));
         totals.span = Some((first.min(event.time), last.max(event.time)));
+        if event.kind == Kind::Run && event.flags.has(Flags::MAPPED) {
+            self.found.today.mapped.add(event.bytes());
+            return;
+        }
+        totals.read = totals.read.saturating_add(event.read);
+        totals.written = totals.written.saturating_add(event.written);
         self.found.requests.event(event);
         // The paper's users are active when they do what its traces had.
         if !event.kind.is_control_call() {
@@ -315,11 +320,7 @@ impl Today {
         if event.calls > 0 {
             self.requests.add(bytes / u64::from(event.calls), event.calls.into());
         }
-        for (flag, total) in [
-            (Flags::POSITIONAL, &mut self.positional),
-            (Flags::MAPPED, &mut self.mapped),
-            (Flags::DIRECT, &mut self.direct),
-        ] {
+        for (flag, total) in [(Flags::POSITIONAL, &mut self.positional), (Flags::DIRECT, &mut self.direct)] {
             if event.flags.has(flag) {
                 total.add(bytes);
             }

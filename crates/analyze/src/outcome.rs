@@ -99,6 +99,15 @@ impl Findings {
             dead(300_000_000_000),
             then("about 50 %")
         ));
+        let mapped = self.today.mapped.bytes;
+        if mapped > 0 {
+            findings.push(format!(
+                "Besides the {:.1} MB that were read and written, {:.1} MB were mapped into memory. A trace does not say what of that was \
+                 touched, so nothing here counts it.",
+                real(self.totals.bytes()) / 1e6,
+                real(mapped) / 1e6
+            ));
+        }
         findings.extend(show.caches.iter().flat_map(|caches| caches.sentences(show.paper)));
         let outcome = Outcome { findings, ..Outcome::default() };
         Section {
@@ -372,7 +381,8 @@ impl Findings {
         let names: u64 = names.iter().map(|&kind| totals.count(kind)).sum();
         row("events that change names or sizes (of all)", count(names).of(share(names, all)));
         row("MB at explicit positions (pread, pwrite)", moves(today.positional));
-        row("MB mapped into memory, at most", moves(today.mapped));
+        row("mappings of files into memory", count(today.mapped.files));
+        row("MB mapped, of which nothing else here counts any", mega(today.mapped.bytes));
         row("MB that bypass the cache (O_DIRECT)", moves(today.direct));
         row("MB of no known open file", moves(today.apart));
         let orders = self.patterns.all();

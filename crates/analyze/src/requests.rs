@@ -91,7 +91,7 @@ pub struct Requests {
 
 impl Requests {
     pub(super) fn event(&mut self, event: &Event) {
-        if event.kind.ends_run() && event.bytes() > 0 && !event.flags.has(Flags::MAPPED) {
+        if event.kind.ends_run() && event.bytes() > 0 {
             let class = if event.written > 0 { Class::Write } else { Class::Read };
             self.uncounted += u64::from(event.calls == 0);
             self.count(event.time, class, u64::from(event.calls).max(1));
@@ -137,7 +137,6 @@ mod tests {
         };
         add(Kind::Create, Flags::NONE, 0, 0, 0);
         add(Kind::Seek, Flags::WRITE, 30, 3, 1_000_000);
-        add(Kind::Run, Flags::MAPPED, 30, 3, 1_000_000);
         add(Kind::Run, Flags::NONE, 30, 0, 900_000_000);
         add(Kind::Close, Flags::WRITE, 10, 2, 3_000_000_000);
         add(Kind::Close, Flags::IMPLICIT, 10, 1, 86_400_000_000_000);

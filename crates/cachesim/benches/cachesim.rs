@@ -10,7 +10,7 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use spindle_cachesim::replacement::PolicyName;
-use spindle_cachesim::{CacheGrid, Write, paper, simulate};
+use spindle_cachesim::{CacheGrid, Extras, Write, paper, simulate};
 use spindle_trace::format::{Columns, Writer};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source, open};
 use std::path::Path;
@@ -136,7 +136,7 @@ fn measure(what: &str, events: u64, file: Option<&Path>, grids: &[CacheGrid]) {
     let simulated = simulate(&mut *source, grids, &|_| ()).expect("a good trace");
     let (seconds, used) = (start.elapsed().as_secs_f64(), cpu() - cpu_before);
     let mut blocks: Vec<_> = grids.iter().zip(&simulated.results).collect();
-    blocks.dedup_by_key(|(grid, _)| (grid.block, grid.programs));
+    blocks.dedup_by_key(|(grid, _)| (grid.block, grid.extras));
     let accesses: u64 =
         blocks.iter().map(|(_, result)| result.cells.first().map_or(0, |cell| cell.counts.accesses())).sum();
     let caches: usize = simulated.results.iter().map(|result| result.cells.len()).sum();
@@ -166,7 +166,7 @@ fn main() {
     }
     let grid = |policy, ages| CacheGrid {
         block: 4096,
-        programs: false,
+        extras: Extras::default(),
         sizes: [4, 16, 64, 256].map(|megabytes| megabytes << 20).to_vec(),
         policies: vec![policy],
         writes: vec![Write::Delayed],

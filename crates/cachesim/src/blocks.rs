@@ -21,8 +21,9 @@
 //!   reads. A file accessed without any of these events (a disk) has no end: all its blocks exist.
 //!   Bytes that `truncate` adds are a hole, which needs no read.
 //! - *Programs* (6.4, figure 7), on request: `exec` reads the whole file.
-//! - Directories are ignored, as in the paper (3.2). Accesses through memory mappings and direct
-//!   accesses count like others.
+//! - *Mapped files* count only on request ([`Extras::mapped`]): a trace has the bytes that were
+//!   mapped, and not those that were touched, which may be none.
+//! - Directories are ignored, as in the paper (3.2). Direct accesses count like others.
 //!
 //! Time never decreases: an event that is out of order counts as of the latest time seen.
 
@@ -53,6 +54,16 @@ pub struct Access {
     pub op: Op,
 }
 
+/// What counts besides the calls that read and write. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Extras {
+    /// Program loads count as reads of whole files (figure 7).
+    pub programs: bool,
+    /// Files mapped into memory count as read, or written, in the whole range that was mapped: an
+    /// upper bound.
+    pub mapped: bool,
+}
+
 /// Number of accesses made before a cache processes them; limits the memory used between them.
 const CHUNK: usize = 1 << 16;
 /// Maximum length of a run in bytes, so that a hostile trace cannot cause endless work.
@@ -76,34 +87,35 @@ struct PendingRun {
 /// Turns events into accesses of blocks of one size.
 pub struct Blocks {
     block: u64,
-    programs: bool,
+    extras: Extras,
     files: Files,
     pending: Option<PendingRun>,
     start: Option<i64>,
     now: i64,
     events: u64,
     unknown_programs: u64,
+    mapped_bytes: u64,
 }
 
 impl Blocks {
-    /// Returns a converter to blocks of `block` bytes. If `programs` is set, a program load counts
-    /// as a read of the whole file.
+    /// Returns a converter to blocks of `block` bytes.
     ///
     /// # Panics
     /// If `block` is 0.
     #[must_use]
-    pub fn new(block: u32, programs: bool) -> Self {
+    pub fn new(block: u32, extras: Extras) -> Self {
         assert!(block > 0, "the block size is above 0");
         let (files, pending) = (Files::default(), None);
         Self {
             block: block.into(),
-            programs,
+            extras,
             files,
             pending,
             start: None,
             now: i64::MIN,
             events: 0,
             unknown_programs: 0,
+            mapped_bytes: 0,
         }
     }
 
@@ -125,6 +137,12 @@ impl Blocks {
     #[must_use]
     pub const fn unknown_programs(&self) -> u64 {
         self.unknown_programs
+    }
+
+    /// Returns the bytes that were mapped into memory and are not counted.
+    #[must_use]
+    pub const fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
     }
 
     /// Returns true if no run is unfinished.
@@ -197,11 +215,15 @@ impl Blocks {
                     }
                 }
             }
+            Kind::Run if event.flags.has(Flags::MAPPED) && !self.extras.mapped => {
+                self.mapped_bytes = self.mapped_bytes.saturating_add(event.bytes());
+                return Ok(());
+            }
             Kind::Close | Kind::Seek | Kind::Run => {
                 let write = event.written > 0;
                 return self.run(event, event.position..event.end(), write, accesses);
             }
-            Kind::Exec if self.programs => {
+            Kind::Exec if self.extras.programs => {
                 if event.file == FileId::default() {
                     self.unknown_programs += 1;
                 } else {

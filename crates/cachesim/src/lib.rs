@@ -28,7 +28,7 @@ mod stack;
 mod sweep;
 pub mod table;
 
-pub use blocks::{Access, Blocks, Op};
+pub use blocks::{Access, Blocks, Extras, Op};
 pub use counts::{Counts, Write};
 pub use model::{Ages, Model, Outcome};
 pub use stack::Stack;

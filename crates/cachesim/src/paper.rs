@@ -1,6 +1,7 @@
 //! The caches of the paper: Tables VI and VII and figures 5 to 7, with the paper's numbers beside
 //! ours on request.
 
+use super::blocks::Extras;
 use super::counts::Write;
 use super::sweep::{CacheGrid, GridResult, Simulated, simulate};
 use super::table::{kbytes, series};
@@ -58,7 +59,7 @@ pub fn grids() -> Vec<CacheGrid> {
     let tables = TABLE_6.into_iter().map(|row| row.0).chain(SIZES_7);
     let grid = |block, sizes: Vec<u64>, writes: &[Write]| CacheGrid {
         block,
-        programs: false,
+        extras: Extras::default(),
         sizes,
         policies: vec![PolicyName::Lru],
         writes: writes.to_vec(),
@@ -67,7 +68,10 @@ pub fn grids() -> Vec<CacheGrid> {
     let mut grids = vec![grid(BLOCK, tables.chain(curve.clone()).collect(), &Write::PAPER)];
     let others = TABLE_7.into_iter().map(|row| row.0 * 1024).filter(|&block| block != BLOCK);
     grids.extend(others.map(|block| grid(block, SIZES_7.to_vec(), &[Write::Delayed])));
-    grids.push(CacheGrid { programs: true, ..grid(BLOCK, curve.collect(), &[Write::Delayed]) });
+    grids.push(CacheGrid {
+        extras: Extras { programs: true, ..Extras::default() },
+        ..grid(BLOCK, curve.collect(), &[Write::Delayed])
+    });
     grids.push(CacheGrid { ages: true, ..grid(BLOCK, vec![AGED_SIZE], &[Write::Delayed]) });
     grids
 }

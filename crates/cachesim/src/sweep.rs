@@ -6,7 +6,7 @@
 //! before. Memory holds the caches and a few chunks, and results do not depend on the number of
 //! cores.
 
-use super::blocks::{Access, Blocks};
+use super::blocks::{Access, Blocks, Extras};
 use super::counts::{Counts, Write};
 use super::model::{Ages, Model};
 use super::stack::{MAX_SIZES, Stack};
@@ -23,8 +23,8 @@ use std::time::Duration;
 pub struct CacheGrid {
     /// Block size in bytes.
     pub block: u32,
-    /// Program loads count as reads of whole files (figure 7).
-    pub programs: bool,
+    /// What counts besides the calls that read and write.
+    pub extras: Extras,
     /// Cache sizes in bytes, each of at least one block.
     pub sizes: Vec<u64>,
     /// Replacement policies. LRU needs one pass for all sizes and write policies together, others
@@ -62,6 +62,8 @@ pub struct GridResult {
     pub footprint: u64,
     /// Number of program loads that are not counted because the trace does not identify their file.
     pub unknown_programs: u64,
+    /// Bytes that were mapped into memory and are not counted.
+    pub mapped_bytes: u64,
 }
 
 impl GridResult {
@@ -175,8 +177,8 @@ pub fn simulate(
     let mut runners = Vec::new();
     for (n, grid) in grids.iter().enumerate() {
         check(grid)?;
-        let stream = *numbers.entry((grid.block, grid.programs)).or_insert_with(|| {
-            let blocks = Blocks::new(grid.block, grid.programs);
+        let stream = *numbers.entry((grid.block, grid.extras)).or_insert_with(|| {
+            let blocks = Blocks::new(grid.block, grid.extras);
             streams.push(AccessStream {
                 blocks,
                 at: 0,
@@ -236,8 +238,13 @@ pub fn simulate(
                 cells.push(Cell { block: grid.block, size, policy, write, counts, ages });
             }
         }
-        let blocks = &streams[numbers[&(grid.block, grid.programs)]].blocks;
-        GridResult { cells, footprint: blocks.footprint(), unknown_programs: blocks.unknown_programs() }
+        let blocks = &streams[numbers[&(grid.block, grid.extras)]].blocks;
+        GridResult {
+            cells,
+            footprint: blocks.footprint(),
+            unknown_programs: blocks.unknown_programs(),
+            mapped_bytes: blocks.mapped_bytes(),
+        }
     };
     let results = grids.iter().enumerate().map(result).collect();
     Ok(Simulated { results, info: source.info(), events, span })

@@ -127,6 +127,13 @@ fn findings(simulated: &Simulated) -> Vec<String> {
             ));
         }
     }
+    if let Some(bytes) = results.iter().map(|result| result.mapped_bytes).max().filter(|&bytes| bytes > 0) {
+        findings.push(format!(
+            "Files were mapped into memory, {} in all. They are not counted, because a trace does not say what of them was touched; \
+             cachesim --mapped counts all of it, an upper bound.",
+            kbytes(bytes)
+        ));
+    }
     if info.lost > 0 {
         findings.push(format!("{} events were lost while recording: accesses are a lower bound.", info.lost));
     }

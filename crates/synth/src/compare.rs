@@ -5,7 +5,7 @@
 
 use spindle_analyze::{By, Findings, Histogram, analyze};
 use spindle_cachesim::replacement::PolicyName;
-use spindle_cachesim::{CacheGrid, Simulated, Write, simulate};
+use spindle_cachesim::{CacheGrid, Extras, Simulated, Write, simulate};
 use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Measured, Table};
 use spindle_report::{Outcome, Section};
@@ -39,7 +39,7 @@ impl Side {
         let findings = analyze(&mut *open()?, |done| progress("analysing", done))?;
         let grid = CacheGrid {
             block: BLOCK,
-            programs: false,
+            extras: Extras::default(),
             sizes: sizes().collect(),
             policies: vec![PolicyName::Lru],
             writes: vec![Write::Delayed],

@@ -203,15 +203,32 @@ fn today() {
     let found = analysed(vec![
         event(0, Kind::Open, 1, R),
         flagged(Flags::POSITIONAL, 1),
-        flagged(Flags::MAPPED | Flags::DIRECT, 1),
+        flagged(Flags::MAPPED, 1),
+        flagged(Flags::DIRECT, 1),
         flagged(Flags::NONE, 0),
         flagged(Flags::NONE, 77),
     ]);
     let one = Lives { files: 1, bytes: 10 };
     let today = &found.today;
     assert_eq!([today.positional, today.mapped, today.direct], [one; 3]);
+    // What was mapped is counted nowhere else.
+    assert_eq!((found.totals.read, found.patterns.sizes.count(), today.runs), (40, 0, 4));
     assert_eq!(today.apart, Lives { files: 2, bytes: 20 });
     assert_eq!((found.patterns.unfinished, found.patterns.runs.count()), (1, 4));
+}
+
+/// Promise: how much was mapped is said, beside what was read and written.
+#[test]
+fn what_was_mapped_is_said() {
+    let mapped = Event { flags: R | Flags::MAPPED, read: 300_000_000_000, ..event(1, Kind::Run, 1, R) };
+    let found =
+        analysed(vec![event(0, Kind::Open, 1, R), mapped, Event { read: 10, ..event(2, Kind::Close, 1, R) }]);
+    assert_eq!((found.totals.bytes(), found.patterns.all().bytes), (10, 10));
+    let text = spindle_report::render::sections(&found.sections(&Show::default()));
+    assert!(
+        text.contains("Besides the 0.0 MB that were read and written, 300000.0 MB were mapped"),
+        "{text}"
+    );
 }
 
 /// Promise: directories, and files open before the recording, are not counted in the tables of

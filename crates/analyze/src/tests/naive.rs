@@ -28,6 +28,9 @@ pub(super) struct Window {
 }
 
 pub(super) fn analysed(events: &[Event]) -> Naive {
+    // What was mapped is not counted.
+    let counts = |event: &&Event| !(event.kind == Kind::Run && event.flags.has(Flags::MAPPED));
+    let events: &[Event] = &events.iter().filter(counts).copied().collect::<Vec<_>>();
     let mut found = Naive { windows: LENGTHS.map(|length| window(events, length)), ..Naive::default() };
     for event in events.iter().filter(|event| event.kind.ends_run() && event.bytes() > 0) {
         found.runs.add(event.bytes(), event.bytes());

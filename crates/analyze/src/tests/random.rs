@@ -51,6 +51,9 @@ fn random(rng: &mut StdRng) -> Vec<Event> {
                 if kind == Kind::Close && rng.random_bool(0.1) {
                     event.flags = Flags::LAST;
                 }
+                if kind == Kind::Run && rng.random_bool(0.2) {
+                    event.flags = Flags::MAPPED;
+                }
                 if kind != Kind::Sync {
                     event.position = few(rng);
                     let bytes = few(rng);

@@ -16,7 +16,7 @@ const SECOND: i64 = 1_000_000_000;
 fn grid(block: u32, sizes: &[u64], writes: &[Write]) -> CacheGrid {
     let sizes = sizes.to_vec();
     let (policies, writes) = (vec![PolicyName::Lru], writes.to_vec());
-    CacheGrid { block, programs: false, sizes, policies, writes, ages: false }
+    CacheGrid { block, extras: Extras::default(), sizes, policies, writes, ages: false }
 }
 
 /// Returns the counts of caches with one block size, by size and write policy; both engines must
@@ -234,12 +234,13 @@ fn torture_naive() {
         let trace = events(&mut rng, count, most);
         let block = [1, 7, 16, 64][rng.random_range(0..4)];
         let sizes: Vec<u64> = [1, 2, 3, 5, 9, 20, 100].map(|blocks| blocks * u64::from(block)).to_vec();
-        let grid = CacheGrid { programs: rng.random(), ..grid(block, &sizes, &WRITES) };
+        let extras = Extras { programs: rng.random(), mapped: rng.random() };
+        let grid = CacheGrid { extras, ..grid(block, &sizes, &WRITES) };
         let mut expected = Vec::new();
         for &size in &sizes {
             let capacity = usize::try_from(size / u64::from(block)).unwrap();
             for write in WRITES {
-                expected.push(Naive::new(block.into(), capacity, write, grid.programs).run(&trace));
+                expected.push(Naive::new(block.into(), capacity, write, grid.extras).run(&trace));
             }
         }
         let found = counts(&trace, &grid);
@@ -261,7 +262,7 @@ fn torture_together_as_alone() {
             .into_iter()
             .flat_map(|block| [(block, false), (block, true)])
             .map(|(block, programs)| CacheGrid {
-                programs,
+                extras: Extras { programs, mapped: rng.random() },
                 policies: policies.clone(),
                 ages: rng.random(),
                 ..grid(block, &[1024, 2048, 10_000], &WRITES)

@@ -2,7 +2,7 @@
 //! byte, one size and one write policy at a time. It shares no code with the simulator, so that
 //! both would have to make the same mistake.
 
-use super::super::{Counts, Write};
+use super::super::{Counts, Extras, Write};
 use spindle_trace::{Event, FileId, Flags, Kind};
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub struct Naive {
     block: u64,
     capacity: usize,
     write: Write,
-    programs: bool,
+    extras: Extras,
     /// Cached blocks, most recently used last.
     cache: Vec<Block>,
     /// Dirty blocks.
@@ -26,12 +26,12 @@ pub struct Naive {
 }
 
 impl Naive {
-    pub fn new(block: u64, capacity: usize, write: Write, programs: bool) -> Self {
+    pub fn new(block: u64, capacity: usize, write: Write, extras: Extras) -> Self {
         Self {
             block,
             capacity,
             write,
-            programs,
+            extras,
             cache: Vec::new(),
             dirty: HashSet::new(),
             sizes: HashMap::new(),
@@ -97,7 +97,8 @@ impl Naive {
                     self.gone(file);
                 }
             }
-            Kind::Exec if self.programs => self.bytes(file, 0, event.size, false),
+            Kind::Run if event.flags.has(Flags::MAPPED) && !self.extras.mapped => {}
+            Kind::Exec if self.extras.programs => self.bytes(file, 0, event.size, false),
             Kind::Seek | Kind::Run | Kind::Close => {
                 self.bytes(file, event.position, event.position + event.read, false);
                 self.bytes(file, event.position, event.position + event.written, true);

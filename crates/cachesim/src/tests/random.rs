@@ -76,6 +76,9 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
                 }
                 let open = file.opens[rng.random_range(0..file.opens.len())];
                 let mut event = Event { kind, open, position, read, written, size: file.size, ..base };
+                if kind == Kind::Run && rng.random_ratio(1, 4) {
+                    event.flags = Flags::MAPPED;
+                }
                 if kind == Kind::Close {
                     file.opens.retain(|&other| other != open);
                     file.exists = file.named || !file.opens.is_empty();

@@ -3,7 +3,7 @@
 use crate::waste::{Object, Organisation, Survey};
 use spindle_analyze::{Caches, Dimension, Findings, Show, analyze_by};
 use spindle_cachesim::replacement::PolicyName;
-use spindle_cachesim::{Ages, CacheGrid, Cell, Counts, Simulated, Write, simulate, table};
+use spindle_cachesim::{Ages, CacheGrid, Cell, Counts, Extras, Simulated, Write, simulate, table};
 use spindle_report::{Outcome, Section};
 use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ impl Measured {
 
         let lane = |block, sizes, ages| CacheGrid {
             block,
-            programs: false,
+            extras: Extras::default(),
             sizes,
             policies: vec![PolicyName::Lru],
             writes: WRITES.to_vec(),

@@ -47,6 +47,17 @@ fn enough(measured: &Measured) -> Option<(&Cache, u64, &Counted)> {
     (counts[0].accesses() > 0).then_some((cache, *size, counts))
 }
 
+/// Returns what has to be added where memory or runs are judged: how much was mapped into memory,
+/// which nothing counts.
+fn besides(measured: &Measured) -> String {
+    match measured.findings.today.mapped.bytes {
+        0 => String::new(),
+        mapped => {
+            format!("; {} more, at most, were used through mapped memory, and are not counted", bytes(mapped))
+        }
+    }
+}
+
 /// A comparison of block sizes.
 struct Blocks {
     /// The smallest that is nearly as good as the best: it wastes less, and moves less.
@@ -111,12 +122,13 @@ fn memory(measured: &Measured) -> Option<Advice> {
         advice: format!("{} of memory", bytes(size)),
         because: format!(
             "with delayed writes {:.1} % of {} block accesses then need the disk, and {:.1} % with all the memory that could be of use ({}); \
-             it is the smallest size that saves {:.0} % of what that saves",
+             it is the smallest size that saves {:.0} % of what that saves{}",
             percent(disk(delayed(counts)), counts[0].accesses()),
             counts[0].accesses(),
             percent(disk(delayed(&best.1)), counts[0].accesses()),
             bytes(cache.footprint),
-            ENOUGH * 100.0
+            ENOUGH * 100.0,
+            besides(measured)
         ),
     })
 }
@@ -162,10 +174,11 @@ fn clusters(measured: &Measured) -> Option<Advice> {
         topic: "clustering",
         advice,
         because: format!(
-            "{:.0} % of all bytes are moved in runs of {} or more, half of them in runs of {} or more",
+            "{:.0} % of all bytes are moved in runs of {} or more, half of them in runs of {} or more{}",
             100.0 * long,
             bytes(CLUSTER),
-            bytes(middle)
+            bytes(middle),
+            besides(measured)
         ),
     })
 }

@@ -70,6 +70,27 @@ impl Source for Given {
     }
 }
 
+/// Promise: no advice rests on what was only mapped into memory, however much it was; it is said
+/// beside the advice that it could change.
+#[test]
+fn mapped_bytes_advise_nothing() {
+    let mut world = World::default();
+    for _ in 0..20 {
+        (1..=12).for_each(|inode| world.read(inode, 1 << 20));
+    }
+    let before = advise(&world.measured());
+    let flags = Flags::READ | Flags::MAPPED;
+    for _ in 0..3 {
+        world.event(Kind::Run, 99, Event { flags, read: 300 << 30, ..Event::default() });
+    }
+    let after = advise(&world.measured());
+    let advised = |all: &[Advice]| all.iter().map(|one| (one.topic, one.advice.clone())).collect::<Vec<_>>();
+    assert_eq!(advised(&before), advised(&after));
+    let of = |topic| after.iter().find(|one| one.topic == topic).unwrap().because.clone();
+    assert!(of("cache").contains("900 GiB more, at most"), "{}", of("cache"));
+    assert!(of("clustering").contains("mapped memory"), "{}", of("clustering"));
+}
+
 /// Promise: files that are read again and again need memory for all of them, and not more.
 #[test]
 fn memory_for_what_is_used_again() {

@@ -89,8 +89,10 @@ impl Names {
 /// Returns the size of a file before the first event that mentions it.
 pub(super) const fn size_before(event: &Event) -> u64 {
     match event.kind {
-        // An open, a deletion and a load report the size before; bytes that are read existed.
+        // An open, a deletion and a load report the size before; bytes that are read existed, but
+        // a mapping may be longer than its file.
         Kind::Open | Kind::Unlink | Kind::Exec | Kind::Truncate | Kind::Stat => event.size,
+        _ if event.flags.has(Flags::MAPPED) => 0,
         _ if event.read > 0 => event.end(),
         _ => 0,
     }

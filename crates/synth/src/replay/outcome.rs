@@ -65,6 +65,9 @@ pub struct Timings {
     /// Number of events that were not replayed: about directories, additional names, symbolic
     /// links, files that the trace does not identify, or calls that failed.
     pub skipped: u64,
+    /// Bytes of files that were mapped into memory, which are not replayed: a trace does not say
+    /// what of them was touched.
+    pub mapped: u64,
 }
 
 impl Timings {
@@ -114,6 +117,8 @@ impl Timings {
             copies.iter().map(|copy| copy.short).sum::<u64>() as f64,
         );
         row("events not replayed", copies.iter().map(|copy| copy.skipped).sum::<u64>() as f64);
+        let mapped = copies.iter().map(|copy| copy.mapped).sum::<u64>() as f64;
+        row("MB mapped into memory, which are not replayed", mapped / 1e6);
         if let Some(busy) = busy {
             row("% of the time with a busy disk", 100.0 * busy);
         }

@@ -140,6 +140,10 @@ impl<'a, T: Target> Replay<'a, T> {
                     self.target.close(lost.open)?;
                 }
             }
+            // What of a mapped file was touched is not known.
+            Kind::Run if event.flags.has(Flags::MAPPED) => {
+                self.timings.mapped = self.timings.mapped.saturating_add(event.bytes());
+            }
             Kind::Close | Kind::Seek | Kind::Run => self.run(event, name)?,
             Kind::Unlink => self.remove(event, name)?,
             Kind::Truncate => self.timed(Call::Truncate, 0, |target| target.truncate(name, event.size))?,

@@ -203,6 +203,24 @@ fn synthetic_traces_are_replayed() {
     assert_eq!(timings.times[Call::Write as usize].weight(), written);
 }
 
+/// Promise: what was mapped into memory is not read, however long the mapping was, and makes no
+/// file longer; its bytes are counted apart.
+#[test]
+fn mapped_files_are_not_read() {
+    let base = Event { file: FileId { device: 1, inode: 1 }, open: 1, ..Event::default() };
+    let flags = Flags::READ | Flags::MAPPED;
+    let mapped = Event { kind: Kind::Run, flags, read: 300 << 30, ..base };
+    let events = [
+        Event { kind: Kind::Open, size: 100, ..base },
+        mapped,
+        Event { kind: Kind::Close, read: 60, ..base },
+        Event { file: FileId { device: 1, inode: 2 }, ..mapped },
+    ];
+    let (sizes, timings) = replayed(&events);
+    assert_eq!((sizes, timings.mapped, timings.short), (vec![100, 0], 600 << 30, 0));
+    assert_eq!(timings.times[Call::Read as usize].weight(), 60);
+}
+
 /// Promise: a directory that is not empty is refused and stays unchanged.
 #[test]
 fn full_directories_are_refused() {

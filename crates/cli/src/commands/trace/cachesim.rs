@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::parse_bytes;
 use spindle_cachesim::replacement::PolicyName;
-use spindle_cachesim::{CacheGrid, Cell, Simulated, Write, paper, simulate, table};
+use spindle_cachesim::{CacheGrid, Cell, Extras, Simulated, Write, paper, simulate, table};
 use spindle_report::{Outcome, render};
 use spindle_trace::format::Columns;
 use std::fmt::Write as _;
@@ -59,9 +59,13 @@ pub struct Args {
     /// Count program loads as reads of the whole file
     #[arg(long)]
     exec: bool,
+    /// Count files mapped into memory as read, or written, in the whole range that was mapped: an
+    /// upper bound, as a trace does not say what of it was touched
+    #[arg(long)]
+    mapped: bool,
     /// Simulate the caches of the 1985 study, for its Tables VI and VII and figures 5 to 7,
     /// with the numbers of the study beside them ("alone": without)
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "beside", conflicts_with_all = ["size", "block", "policy", "write", "exec"])]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "beside", conflicts_with_all = ["size", "block", "policy", "write", "exec", "mapped"])]
     paper: Option<Paper>,
     /// Print tables and figures as JSON
     #[arg(long, conflicts_with = "csv")]
@@ -167,7 +171,7 @@ fn pass(args: &Args, lanes: &[CacheGrid], what: &'static str) -> Result<Simulate
 fn lanes(args: &Args) -> Result<(Vec<CacheGrid>, Vec<u64>)> {
     let lane = |block: u32, sizes: &[u64], policies: &[PolicyName], ages| CacheGrid {
         block,
-        programs: args.exec,
+        extras: Extras { programs: args.exec, mapped: args.mapped },
         sizes: sizes.to_vec(),
         policies: policies.to_vec(),
         writes: args.write.clone(),
