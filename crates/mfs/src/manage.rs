@@ -184,7 +184,8 @@ impl Set {
         Ok(())
     }
 
-    /// Reads all copies of everything and compares them. Where they differ, or one cannot be read,
+    /// Reads all copies of everything and compares them, except a log that is lost, which nothing
+    /// needs any more. Where they differ, or one cannot be read,
     /// it gets what the checksums say is right, and of what has none, what the first one has. The
     /// records of a log in use are only compared: recovery finds those that are whole in any copy.
     ///
@@ -198,6 +199,9 @@ impl Set {
         let _verification = self.verify_change()?;
         let (mut all, mut before) = (Scrubbed::default(), 0);
         for part in &self.parts {
+            if part.role == Role::Log && self.labels.now().log_is_lost() {
+                continue;
+            }
             let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
             let first_counts = part.role != Role::Log || !self.is_mounted.load(Ordering::Acquire);
             let mut report = |done| report(Progress { done: before + done, total });
