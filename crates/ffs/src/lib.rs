@@ -20,6 +20,7 @@
 
 pub mod check;
 mod format;
+pub mod growfs;
 mod log;
 pub mod newfs;
 pub mod repair;

@@ -63,6 +63,7 @@ mod error;
 mod fit;
 pub mod flags;
 mod foreign;
+pub mod growfs;
 pub mod image;
 pub mod mode;
 pub mod mounted;

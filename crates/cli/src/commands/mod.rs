@@ -12,6 +12,7 @@ mod du;
 mod export;
 mod find;
 mod fsck;
+mod growfs;
 mod import;
 mod info;
 mod lab;
@@ -88,6 +89,7 @@ pub enum Command {
     Umount(umount::Args),
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
+    Growfs(growfs::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -125,6 +127,7 @@ impl Command {
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
+            Self::Growfs(args) => growfs::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

@@ -15,12 +15,13 @@ pub struct Reference {
 /// another program with its section.
 const SEE_ALSO: &[(&str, &[&str])] = &[
     ("spindle", &["fsck.spindle", "mkfs.spindle", "mount.spindle", "umount.spindle"]),
-    ("newfs", &["fsck", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
+    ("newfs", &["fsck", "growfs", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
     ("info", &["fsck", "ls", "mfs-status", "stat", "tunefs"]),
     ("mount", &["fsck", "info", "mount.spindle", "trace-record", "tunefs", "umount", "fstab(5)", "mount(8)"]),
     ("umount", &["fsck", "mount", "umount.spindle", "umount(8)"]),
     ("fsck", &["fsck.spindle", "info", "mfs-scrub", "mount", "fsck(8)"]),
     ("tunefs", &["fsck", "info", "mount", "newfs"]),
+    ("growfs", &["fsck", "info", "newfs", "tunefs"]),
     ("mfs", &["fsck", "info", "mount", "newfs"]),
     ("mfs-status", &["info", "mfs", "mfs-replace", "mfs-scrub"]),
     ("mfs-replace", &["mfs", "mfs-add", "mfs-remove", "mfs-status"]),

@@ -8,6 +8,7 @@ mod damage;
 mod failures;
 mod files;
 mod fitting;
+mod growfs;
 mod helpers;
 mod images;
 mod interrupts;

@@ -5,23 +5,32 @@
 //! groups there are. All counts of a template are taken from its map of free fragments.
 
 use super::conventions::Conventions;
-use super::cylinders::Cylinders;
 use crate::format::ckhash::check_hash;
 use crate::format::group::{CG_CKHASH, isset, setbit};
 use crate::format::layout::{Layout, Version};
 use crate::format::ondisk::{CG_MAGIC, Cg, Csum, Fs, OldCg};
 use crate::format::rotation::Rotation;
+use rand::RngCore;
+use spindle_device::AlignedBuf;
 use spindle_ondisk::{Endian, Field};
 use std::collections::BTreeMap;
 
 /// Contents of the first cylinder group besides its structures.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Used {
+pub(crate) struct Used {
     /// Fragments in use: address and length.
     pub frags: Vec<(u64, u64)>,
     /// Inodes in use, from 0.
     pub inodes: u32,
     pub directories: u32,
+}
+
+/// The cylinders of which groups are made, where they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cylinders<'a> {
+    pub rotation: &'a Rotation,
+    /// Cylinders of the file system.
+    pub ncyl: u32,
 }
 
 /// The properties in which cylinder groups differ: first or not, shift of the structures,
@@ -36,7 +45,7 @@ struct Template {
 
 /// The blocks of all groups, by their kinds.
 #[derive(Clone, Debug)]
-pub(super) struct GroupBlocks {
+pub(crate) struct GroupBlocks {
     templates: BTreeMap<Kind, Template>,
     /// Cylinders of a group, and of the last one as its system's checker expects it.
     ncyl: (i16, i16),
@@ -52,7 +61,7 @@ impl GroupBlocks {
         layout: &Layout,
         fs: &Fs,
         conventions: &Conventions,
-        cylinders: Option<&Cylinders>,
+        cylinders: Option<Cylinders<'_>>,
         used: &Used,
     ) -> Self {
         let mut templates = BTreeMap::new();
@@ -81,8 +90,32 @@ impl GroupBlocks {
         self.templates.get(&kind(layout, cgx)).map_or_else(Csum::default, |t| t.counts)
     }
 
+    /// Returns what stands together at the start of group `cgx`: its copy of the superblock, its
+    /// block, and the inodes that are initialised, none of them in use; and the byte where it
+    /// stands.
+    pub fn structures(
+        &self,
+        layout: &Layout,
+        cgx: u32,
+        secs: i64,
+        superblock: &[u8],
+        random: &mut dyn RngCore,
+    ) -> (u64, AlignedBuf) {
+        let offset = |frags: u32| (frags - layout.fs_sblkno) as usize * layout.fs_fsize as usize;
+        let (block_at, inodes_at) = (offset(layout.fs_cblkno), offset(layout.fs_iblkno));
+        let inode_size = layout.inode_size();
+        let gen_at = if layout.version == Version::Ufs1 { DI_GEN_UFS1 } else { DI_GEN_UFS2 };
+        let mut run = AlignedBuf::zeroed(inodes_at + initialised_inodes(layout) as usize * inode_size);
+        run[..superblock.len()].copy_from_slice(superblock);
+        self.encode(layout, cgx, secs, &mut run[block_at..inodes_at]);
+        for inode in run[inodes_at..].chunks_exact_mut(inode_size) {
+            positive(random).put(&mut inode[gen_at..], layout.endian);
+        }
+        (layout.byte(layout.cgsblock(cgx)), run)
+    }
+
     /// Writes the block of group `cgx` into `block`, which is one block long and zero.
-    pub fn encode(&self, layout: &Layout, cgx: u32, secs: i64, block: &mut [u8]) {
+    fn encode(&self, layout: &Layout, cgx: u32, secs: i64, block: &mut [u8]) {
         let Some(template) = self.templates.get(&kind(layout, cgx)) else { return };
         let endian = layout.endian;
         block[..template.block.len()].copy_from_slice(&template.block);
@@ -110,6 +143,15 @@ impl GroupBlocks {
     }
 }
 
+/// Byte offsets of the generation of an inode.
+const DI_GEN_UFS1: usize = 108;
+const DI_GEN_UFS2: usize = 80;
+
+/// Returns a random number that is neither zero nor negative, as every BSD takes it.
+pub(super) fn positive(random: &mut dyn RngCore) -> i32 {
+    (random.next_u32() >> 1).max(1).cast_signed()
+}
+
 /// Byte offsets of the maps (FreeBSD `mkfs.c`, `initcg`).
 struct Maps {
     btotoff: usize,
@@ -122,7 +164,7 @@ struct Maps {
 }
 
 impl Maps {
-    fn new(layout: &Layout, cylinders: Option<&Cylinders>) -> Self {
+    fn new(layout: &Layout, cylinders: Option<Cylinders<'_>>) -> Self {
         let bytes = |bits: u32| bits.div_ceil(8) as usize;
         if layout.old_cg {
             let nextfreeoff = OldCg::SIZE + bytes(layout.fs_fpg);
@@ -166,7 +208,7 @@ impl Maps {
 }
 
 impl Template {
-    fn build(layout: &Layout, cylinders: Option<&Cylinders>, cgx: u32, used: &Used) -> Self {
+    fn build(layout: &Layout, cylinders: Option<Cylinders<'_>>, cgx: u32, used: &Used) -> Self {
         let maps = Maps::new(layout, cylinders);
         let (_, shift, ndblk) = kind(layout, cgx);
         let start = if cgx == 0 { 0 } else { shift + u64::from(layout.fs_sblkno) };
@@ -213,7 +255,7 @@ impl Template {
         // UFS1 without a geometry has one cylinder and one position, where all blocks are counted.
         match (cylinders, layout.version) {
             (Some(c), _) => {
-                count_positions(&mut block, &maps, layout.endian, layout.fs_frag, &c.rotation, &whole);
+                count_positions(&mut block, &maps, layout.endian, layout.fs_frag, c.rotation, &whole);
             }
             (None, Version::Ufs1) => {
                 counts.cs_nbfree.put(&mut block[maps.btotoff..], layout.endian);
@@ -312,7 +354,7 @@ fn count_clusters(block: &mut [u8], maps: &Maps, layout: &Layout, blocks: u32, w
 }
 
 /// Returns the number of inodes of a cylinder group that newfs initialises.
-pub(super) fn initialised_inodes(layout: &Layout) -> u32 {
+fn initialised_inodes(layout: &Layout) -> u32 {
     match layout.version {
         Version::Ufs1 => layout.fs_ipg,
         Version::Ufs2 => layout.fs_ipg.min(2 * layout.fs_inopb),

@@ -9,7 +9,7 @@ use crate::format::ondisk::{FS_44INODEFMT, FsMark};
 
 /// The fields in which the systems differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Conventions {
+pub(crate) struct Conventions {
     /// `fs_old_flags` says that the flags have moved to `fs_flags` (`FS_FLAGS_UPDATED`).
     pub flags_updated: bool,
     /// `fs_maxbsize` is filled in.

@@ -8,8 +8,8 @@
 //! the older ones, for which the paper's geometry is real, cut along cylinders (`cylinders`). Which
 //! one is taken follows from the dialect.
 
-mod block;
-mod conventions;
+pub(crate) mod block;
+pub(crate) mod conventions;
 mod cylinders;
 mod fit;
 mod frame;

@@ -4,7 +4,7 @@
 //! where the first directories go, and knows every count without a device. Only time, identity
 //! and the size of the medium are left to the writing.
 
-use super::block::{GroupBlocks, Used};
+use super::block::{self, GroupBlocks, Used};
 use super::conventions::Conventions;
 use super::cylinders::{self, Cylinders};
 use super::frame::{Frame, Groups};
@@ -82,8 +82,8 @@ impl Plan {
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),
             directories: u32::try_from(directories.len()).unwrap_or(0),
         };
-        let blocks =
-            GroupBlocks::new(&layout, &fs, &Conventions::of(wishes.dialect), cylinders.as_ref(), &used);
+        let disk = cylinders.as_ref().map(|c| block::Cylinders { rotation: &c.rotation, ncyl: c.ncyl });
+        let blocks = GroupBlocks::new(&layout, &fs, &Conventions::of(wishes.dialect), disk, &used);
         Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, blocks, layout, notes })
     }
 

@@ -7,17 +7,17 @@
 //! and are written in one piece. UFS1 needs all its inodes initialised, UFS2 only the first two
 //! blocks of each group.
 
+use super::block::positive;
 use super::plan::{Plan, encode};
 use super::wipe;
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
 use crate::format::ondisk::{
-    CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery,
-    SBLOCK_UFS2, SBLOCKSIZE,
+    CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery, SBLOCK_UFS2,
 };
 use crate::format::superblock::Superblock;
-use crate::format::units::low_word;
+use crate::format::units::{index, low_word};
 use rand::RngCore;
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{AlignedBuf, Device, Op, Request, Ticket};
@@ -25,10 +25,8 @@ use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
 use std::collections::VecDeque;
 
-/// Byte offsets of the magic and of the generations.
+/// Byte offset of the magic.
 const FS_MAGIC: usize = 1372;
-const DI_GEN_UFS1: usize = 108;
-const DI_GEN_UFS2: usize = 80;
 /// Requests kept under way.
 const IN_FLIGHT: usize = 8;
 
@@ -144,11 +142,6 @@ fn check_device(plan: &Plan, device: &dyn Device) -> Result<()> {
     Ok(())
 }
 
-/// Returns a random number that is neither zero nor negative, as every BSD takes it.
-fn positive(random: &mut dyn RngCore) -> i32 {
-    (random.next_u32() >> 1).max(1).cast_signed()
-}
-
 fn superblock(plan: &Plan, stamp: &Stamp, at: u64) -> Vec<u8> {
     let layout = &plan.layout;
     let mut fs = plan.fs;
@@ -190,21 +183,12 @@ fn write_groups(
     progress: &mut dyn FnMut(u32, u32),
 ) -> Result<()> {
     let layout = &plan.layout;
-    let inodes = super::block::initialised_inodes(layout);
     let inode_size = layout.inode_size();
-    let gen_at = if layout.version == Version::Ufs1 { DI_GEN_UFS1 } else { DI_GEN_UFS2 };
-    let offset = |frags: u32| (frags - layout.fs_sblkno) as usize * layout.fs_fsize as usize;
-    let (block_at, inodes_at) = (offset(layout.fs_cblkno), offset(layout.fs_iblkno));
-    let bytes = inodes_at + inodes as usize * inode_size;
     for cgx in 0..layout.fs_ncg {
-        let at = layout.byte(layout.cgsblock(cgx));
-        let mut run = AlignedBuf::zeroed(bytes);
-        run[..SBLOCKSIZE].copy_from_slice(&superblock(plan, stamp, at));
-        plan.blocks.encode(layout, cgx, stamp.now.secs, &mut run[block_at..inodes_at]);
-        for inode in run[inodes_at..].chunks_exact_mut(inode_size) {
-            positive(random).put(&mut inode[gen_at..], layout.endian);
-        }
+        let copy = superblock(plan, stamp, layout.byte(layout.cgsblock(cgx)));
+        let (at, mut run) = plan.blocks.structures(layout, cgx, stamp.now.secs, &copy, random);
         if cgx == 0 {
+            let inodes_at = index(layout.byte(layout.cgimin(cgx)) - at);
             for directory in &plan.directories {
                 let at = inodes_at + directory.ino as usize * inode_size;
                 let inode = &mut run[at..at + inode_size];

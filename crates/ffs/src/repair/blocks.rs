@@ -18,7 +18,7 @@ use crate::format::layout::Layout;
 use crate::format::ondisk::NDADDR;
 use crate::format::units::{Frag, Lbn};
 use spindle_ondisk::Field;
-use spindle_vfs::Result;
+use spindle_vfs::{Error, Result};
 
 /// Bytes of files that are copied at most: they are kept in memory until the repair is known to be
 /// whole.
@@ -39,7 +39,7 @@ struct Walk<'w, 'a> {
 }
 
 impl Round<'_> {
-    /// Repairs pointers, if any are wrong.
+    /// Repairs pointers, if any are wrong, or lead to what no file is to use.
     pub(super) fn blocks(&mut self) -> Result<bool> {
         let wrong = |finding: &Finding| {
             matches!(
@@ -51,13 +51,18 @@ impl Round<'_> {
                     | Finding::ExcessiveDuplicateBlocks { .. }
             )
         };
-        if !self.checker.findings.list().iter().any(wrong) {
+        let is_vacant = self.vacant.clone().all(|frag| !self.checker.state.used.get(frag));
+        if is_vacant && !self.checker.findings.list().iter().any(wrong) {
             return Ok(false);
         }
         let files: Vec<u32> = self.files();
         let layout = self.checker.layout;
-        let space = Space::new(layout, self.all_claims(&files)?);
-        let claimed = State::new(layout).used;
+        let (mut claims, mut claimed) = (self.all_claims(&files)?, State::new(layout).used);
+        for frag in self.vacant.clone() {
+            claims.set(frag);
+            claimed.set(frag);
+        }
+        let space = Space::new(layout, claims);
         let mut walk = Walk { round: self, claimed, space, left: COPIED_MAX, changed: false, lost: false };
         let mut reader = Reader::new(self.image.device);
         for ino in files {
@@ -65,6 +70,9 @@ impl Round<'_> {
             let bytes = reader.read(layout.byte(block) + offset as u64, layout.inode_size(), RUN_BYTES)?;
             let node = Node::decode(layout, bytes);
             walk.file(ino, &node)?;
+        }
+        if walk.left == 0 && !self.vacant.is_empty() {
+            return Err(Error::NoSpace);
         }
         Ok(walk.changed)
     }

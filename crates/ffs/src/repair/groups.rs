@@ -9,6 +9,7 @@ use crate::format::layout::{Layout, Version};
 use crate::format::ondisk::{CG_MAGIC, Cg, Csum, CsumTotal};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
+use std::ops::Range;
 
 /// Byte offset of `cg_magic` in the fixed format.
 const OLD_MAGIC: usize = 980;
@@ -240,6 +241,13 @@ impl Round<'_> {
             cg.cg_clustersumoff = end.next_multiple_of(4) - 4;
             cg.cg_clusteroff = cg.cg_clustersumoff.saturating_add((layout.fs_contigsumsize + 1) * 4);
         }
+    }
+
+    /// Returns true if these groups have the blocks that they should have.
+    pub(super) fn are_groups(&self, mut groups: Range<u32>) -> Result<bool> {
+        groups.try_fold(true, |all, cgx| {
+            Ok(all && GroupMap::check(self.layout(), &self.group_block(cgx)?, cgx).is_ok())
+        })
     }
 
     /// Returns true if most group blocks are where the superblock says that they are.

@@ -41,8 +41,10 @@ mod space;
 mod superblock;
 mod undo;
 
+pub(crate) use image::Image;
 pub use plan::Plan;
 pub use remedy::{Remedy, remedy};
+pub(crate) use superblock::forget_log;
 pub use undo::undo;
 
 use crate::check::setup::find_superblock;
@@ -50,7 +52,6 @@ use crate::check::state::BlockMap;
 use crate::check::{Checker, Finding, Findings, Options, Progress, Report, check};
 use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
-use image::Image;
 use space::Space;
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{CowDevice, Device};
@@ -58,6 +59,7 @@ use spindle_tree::check::Finding as _;
 use spindle_tree::check::Severity;
 use spindle_vfs::{Error, Result};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most rounds; an ordinary repair takes less than fifteen.
@@ -93,6 +95,8 @@ struct Round<'a> {
     memory: &'a mut Memory,
     /// The replica was named by the user.
     named: bool,
+    /// Fragments that no file is to use.
+    vacant: Range<u64>,
     space: Option<Space<'a>>,
 }
 
@@ -136,8 +140,36 @@ pub fn plan(
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
     }
     let overlay = Arc::new(CowDevice::new(device.clone()));
-    let mut planner = Planner { overlay, clock: clock.clone(), memory: Memory::default(), used: None };
-    match planner.rounds(options, agree) {
+    settle(&overlay, clock, before, &Wanted { options, vacant: 0..0, meanwhile: None }, agree)
+}
+
+/// What a repair is to leave, besides a file system without damage.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// How the first round finds the superblock.
+    pub(crate) options: &'a Options,
+    /// Fragments that no file is to use: those that do are moved.
+    pub(crate) vacant: Range<u64>,
+    /// The superblock that stands for the file system until all is written; without one, that
+    /// which stands for it then. Either is not marked clean meanwhile.
+    pub(crate) meanwhile: Option<&'a Superblock>,
+}
+
+/// Makes the planned state of `overlay` one that a check finds nothing in. What was changed in it
+/// before is part of the plan.
+///
+/// # Errors
+/// As for [`check`]; errors of the device.
+pub(crate) fn settle(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    before: Report,
+    wanted: &Wanted<'_>,
+    agree: &mut dyn FnMut(&Finding) -> bool,
+) -> Result<Plan> {
+    let (overlay, clock, memory) = (overlay.clone(), clock.clone(), Memory::default());
+    let mut planner = Planner { overlay, clock, memory, vacant: wanted.vacant.clone(), used: None };
+    match planner.rounds(wanted.options, agree) {
         Ok(true) => {}
         Ok(false) => return Ok(Plan::refused(before, "not everything was agreed to".into())),
         Err(Error::Unsupported { what, remedy }) => {
@@ -145,14 +177,15 @@ pub fn plan(
         }
         Err(error) => return Err(error),
     }
-    let standard = Options { replica: None, limit: options.limit };
-    let mut after = check(&*planner.overlay, &standard, &mut |_| ())?;
+    let Planner { overlay, clock, used, .. } = planner;
+    let standard = Options { replica: None, limit: wanted.options.limit };
+    let mut after = check(&*overlay, &standard, &mut |_| ())?;
     if after.damages > 0 {
         return Ok(Plan::refused(before, left_over(&after)));
     }
-    let planned: Arc<dyn Device> = planner.overlay.clone();
-    lost::find_log(&planned, clock)?;
-    let marked = Superblock::open(&*planner.overlay)?.mark_checked(&*planner.overlay, clock.now())?;
+    let planned: Arc<dyn Device> = overlay.clone();
+    lost::find_log(&planned, &clock)?;
+    let marked = Superblock::open(&*overlay)?.mark_checked(&*overlay, clock.now())?;
     if let Some(objection) = marked.first() {
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
     }
@@ -160,8 +193,8 @@ pub fn plan(
     after
         .findings
         .retain(|found| !matches!(found.finding, Finding::NotClean { .. } | Finding::Pending { .. }));
-    let used = planner.used.ok_or_else(|| Error::corrupt("no round was made", "repair"))?;
-    Plan::of(before, after, &planner.overlay, &used, clock.now())
+    let used = used.ok_or_else(|| Error::corrupt("no round was made", "repair"))?;
+    Plan::of(before, after, &overlay, &used, wanted.meanwhile, clock.now())
 }
 
 /// Returns what a repair would leave, as the reason why it is not made.
@@ -181,6 +214,8 @@ struct Planner {
     overlay: Arc<CowDevice>,
     clock: Arc<dyn Clock>,
     memory: Memory,
+    /// Fragments that no file is to use.
+    vacant: Range<u64>,
     /// The fragments in use at the beginning.
     used: Option<BlockMap>,
 }
@@ -214,7 +249,15 @@ impl Planner {
             }
             let image = Image { device: &*device, layout: checker.layout, hashes: checker.hashes };
             let (now, named) = (self.clock.now(), named.is_some());
-            let mut round = Round { checker, image, now, memory: &mut self.memory, named, space: None };
+            let mut round = Round {
+                checker,
+                image,
+                now,
+                memory: &mut self.memory,
+                named,
+                vacant: self.vacant.clone(),
+                space: None,
+            };
             match round.run()? {
                 End::Changed => {}
                 End::Unnamed(unnamed) if lost::give_names(&device, &self.clock, &unnamed)? => {}

@@ -5,6 +5,7 @@ use super::undo;
 use crate::check::Report;
 use crate::check::state::BlockMap;
 use crate::format::superblock::Superblock;
+use crate::format::units::Frag;
 use spindle_clock::Timestamp;
 use spindle_device::{Change, CowDevice, Device};
 use spindle_vfs::Result;
@@ -22,10 +23,15 @@ pub struct Plan {
     pub refusal: Option<String>,
     /// Changes of space that was free.
     fresh: Vec<Change>,
-    /// All other changes, without the superblock.
+    /// All other changes, without the superblock and its copies.
     others: Vec<Change>,
+    /// Changes of the copies of the superblock.
+    copies: Vec<Change>,
     /// The superblock: sectors before and after the repair, and what they are meanwhile.
     superblock: Vec<(Change, Vec<u8>)>,
+    /// Where the sizes change: the sectors of the new superblock, not yet marked clean. It stands
+    /// before its copies do, so that these never speak against the old one.
+    resized: Option<Vec<Vec<u8>>>,
     /// Bytes of a sector, and of the device.
     geometry: (u32, u64),
 }
@@ -39,7 +45,9 @@ impl Plan {
             refusal: None,
             fresh: Vec::new(),
             others: Vec::new(),
+            copies: Vec::new(),
             superblock: Vec::new(),
+            resized: None,
             geometry: (0, 0),
         }
     }
@@ -50,19 +58,22 @@ impl Plan {
     }
 
     /// Returns the plan that brings the planned state of `overlay` to the device under it, of which
-    /// the fragments in `used` were in use.
+    /// the fragments in `used` were in use. Until all is written, `meanwhile` stands for it, or the
+    /// planned superblock itself.
     pub(super) fn of(
         before: Report,
         after: Report,
         overlay: &CowDevice,
         used: &BlockMap,
+        meanwhile: Option<&Superblock>,
         now: Timestamp,
     ) -> Result<Self> {
         let superblock = Superblock::open(overlay)?;
+        let resizes = meanwhile.is_some();
         let layout = &superblock.layout;
         let sector = overlay.info().sector_bytes as usize;
         let start = layout.fs_sblockloc;
-        let mut meanwhile = superblock.clone();
+        let mut meanwhile = meanwhile.unwrap_or(&superblock).clone();
         meanwhile.set_clean(false, false, now);
         forget_log(&mut meanwhile);
         let mut bytes = meanwhile.encode(start);
@@ -86,10 +97,24 @@ impl Plan {
             let frag = change.at >> layout.fs_fshift;
             frag < layout.fs_size && !used.get(frag)
         };
+        let is_copy = |change: &Change| {
+            let frag = Frag(change.at >> layout.fs_fshift);
+            let copy = layout.byte(layout.cgsblock(layout.dtog(frag)));
+            frag.0 < layout.fs_size && (copy..copy + u64::from(layout.fs_sbsize)).contains(&change.at)
+        };
+        let (copies, changes): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_copy);
         let (fresh, others) = changes.into_iter().partition(is_free);
         let info = overlay.info();
         let geometry = (info.sector_bytes, info.size_bytes);
-        Ok(Self { before, after, refusal: None, fresh, others, superblock: sectors, geometry })
+        let resized = resizes.then(|| {
+            let mut resized = superblock.clone();
+            resized.set_clean(false, false, now);
+            forget_log(&mut resized);
+            let bytes = resized.encode(start);
+            bytes.chunks(sector).take(sectors.len()).map(<[u8]>::to_vec).collect()
+        });
+        let superblock = sectors;
+        Ok(Self { before, after, refusal: None, fresh, others, copies, superblock, resized, geometry })
     }
 
     /// Returns true if there is something to write.
@@ -101,7 +126,7 @@ impl Plan {
     /// Returns the bytes that [`undo`](super::undo) needs to take the repair back.
     #[must_use]
     pub fn undo_bytes(&self) -> Vec<u8> {
-        let changes = self.fresh.iter().chain(&self.others);
+        let changes = self.fresh.iter().chain(&self.others).chain(&self.copies);
         undo::encode(self.geometry, changes, &self.superblock)
     }
 
@@ -119,9 +144,15 @@ impl Plan {
             })
         };
         write(device, superblock(false))?;
-        for changes in [&self.fresh, &self.others] {
-            write(device, changes.iter().map(|change| (change.at, &change.new[..])))?;
+        let all =
+            |changes: &[Change]| write(device, changes.iter().map(|change| (change.at, &change.new[..])));
+        all(&self.fresh)?;
+        all(&self.others)?;
+        if let Some(resized) = &self.resized {
+            let places = self.superblock.iter().map(|(change, _)| change.at);
+            write(device, places.zip(resized.iter().map(Vec::as_slice)))?;
         }
+        all(&self.copies)?;
         write(device, superblock(true))
     }
 }

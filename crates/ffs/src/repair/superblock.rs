@@ -88,6 +88,9 @@ impl Round<'_> {
         if self.checker.superblock.check_hashes().superblock {
             return Ok(());
         }
+        if self.has_grown()? {
+            return Ok(());
+        }
         let own = essentials(&self.checker.superblock.fs, layout);
         let (mut same, mut others) = (1, 0);
         for cgx in 0..layout.fs_ncg {
@@ -102,6 +105,27 @@ impl Round<'_> {
             return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
         }
         Ok(())
+    }
+
+    /// Returns true if replicas have a smaller size, and the superblock is right all the same,
+    /// because every group that only it has is there: growing it was cut.
+    fn has_grown(&self) -> Result<bool> {
+        let layout = self.layout();
+        let size = |fs: &Fs| match layout.version {
+            Version::Ufs2 => fs.fs_size,
+            Version::Ufs1 => fs.fs_old_size.into(),
+        };
+        let own = size(&self.checker.superblock.fs);
+        let mut least = (own, layout.fs_ncg);
+        for cgx in 0..layout.fs_ncg {
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
+            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+                least = least.min((size(&fs), fs.fs_ncg));
+            }
+        }
+        // The last group of the smaller size has become longer.
+        let groups = least.1.saturating_sub(1)..layout.fs_ncg;
+        Ok(least.0 < own && self.are_groups(groups)?)
     }
 
     /// Returns how many replicas agree with the superblock about what never changes, and what most
@@ -125,7 +149,7 @@ impl Round<'_> {
     fn outvoted(&self) -> Result<bool> {
         let layout = self.layout();
         let superblock = self.checker.superblock;
-        if superblock.check_hashes().superblock {
+        if superblock.check_hashes().superblock || self.has_grown()? {
             return Ok(false);
         }
         let (agree, others) = self.votes()?;
@@ -142,9 +166,15 @@ impl Round<'_> {
                 let mut right = superblock.clone();
                 let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
                 right.change(|own| {
+                    // The number of groups and the sizes stand and fall together.
+                    let resized = (own.fs_ncg, own.fs_cssize) != (fs.fs_ncg, fs.fs_cssize);
                     copy_constants(own, &fs);
-                    if old {
+                    if layout.version == Version::Ufs1 && (old || resized) {
                         (own.fs_old_size, own.fs_old_dsize) = (fs.fs_old_size, fs.fs_old_dsize);
+                        own.fs_old_ncyl = fs.fs_old_ncyl;
+                    }
+                    if !old && resized {
+                        (own.fs_size, own.fs_dsize) = (fs.fs_size, fs.fs_dsize);
                     }
                 });
                 right.write(self.image.device)?;
@@ -202,7 +232,7 @@ impl Round<'_> {
 }
 
 /// Takes the place of the log out of a superblock. NetBSD has it in all copies.
-pub(super) fn forget_log(superblock: &mut Superblock) {
+pub(crate) fn forget_log(superblock: &mut Superblock) {
     if superblock.dialect != Dialect::NetBsd && superblock.log_place().is_some() {
         superblock.set_log_place(None);
     }

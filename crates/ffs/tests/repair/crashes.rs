@@ -1,78 +1,23 @@
 //! Repairs that are cut, and repairs that are taken back.
 
+use super::cuts::{Event, Recorder, cut};
 use super::random::cases;
 use super::victim::{Tree, damage, planned, repair, tree};
 use crate::images::Image;
 use crate::tables;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use spindle_clock::Mutex;
 use spindle_conformance::random::seed;
-use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::Superblock;
 use spindle_ffs::repair::{Plan, Scope, undo};
 use std::collections::BTreeSet;
 
-/// What was asked of a device.
-#[derive(Clone)]
-pub enum Event {
-    Write(u64, Vec<u8>),
-    Flush,
-}
-
-/// A device that notes what is written to it.
-struct Recorder {
-    inner: MemoryDevice,
-    events: Mutex<Vec<Event>>,
-}
-
-impl Device for Recorder {
-    fn info(&self) -> &Info {
-        self.inner.info()
-    }
-
-    fn submit(&self, request: Request) -> Result<Ticket> {
-        if request.op == Op::Write {
-            self.events.lock().push(Event::Write(request.offset, request.buf.to_vec()));
-        }
-        self.inner.submit(request)
-    }
-
-    fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.inner.wait(ticket)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.events.lock().push(Event::Flush);
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.inner.discard(offset, len)
-    }
-}
-
 /// Returns what a repair asks of the device, which stays as it is.
 pub fn events(plan: &Plan, device: &MemoryDevice) -> Vec<Event> {
-    let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+    let recorder = Recorder::over(device);
     plan.apply(&recorder).unwrap();
     recorder.events.into_inner()
-}
-
-/// Returns what is on the medium if the power fails after the first `cut` events: all that was
-/// flushed, and any sectors of the rest.
-fn cut(before: &MemoryDevice, events: &[Event], cut: usize, rng: &mut SmallRng) -> MemoryDevice {
-    let flushed = events[..cut].iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);
-    let medium = before.branch();
-    for (n, event) in events[..cut].iter().enumerate() {
-        let Event::Write(at, bytes) = event else { continue };
-        for (at, sector) in (*at..).step_by(512).zip(bytes.chunks(512)) {
-            if n < flushed || rng.random() {
-                medium.write_at(at, sector).unwrap();
-            }
-        }
-    }
-    medium
 }
 
 /// Returns the contents of all files by inode; directories by their number alone, and `lost+found`
@@ -114,7 +59,7 @@ fn torture_cut_repairs() {
         let (name, _, device) = damaged(&mut rng);
         let plan = planned(&device, Scope::All);
         assert_eq!(plan.refusal, None, "seed {case}: {name}");
-        let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+        let recorder = Recorder::over(&device);
         plan.apply(&recorder).unwrap();
         let events = recorder.events.lock().clone();
         let whole = tree(&recorder.inner);
@@ -148,11 +93,11 @@ fn torture_undone_repairs() {
         let (name, image, device) = damaged(&mut rng);
         let plan = planned(&device, Scope::All);
         let file = plan.undo_bytes();
-        let recorder = Recorder { inner: device.branch(), events: Mutex::default() };
+        let recorder = Recorder::over(&device);
         plan.apply(&recorder).unwrap();
         let events = recorder.events.lock().clone();
         let medium = cut(&device, &events, rng.random_range(1..=events.len()), &mut rng);
-        let undoing = Recorder { inner: medium.branch(), events: Mutex::default() };
+        let undoing = Recorder::over(&medium);
         undo(&undoing, &file).unwrap();
         assert!(undoing.inner.to_bytes() == image.bytes, "seed {case}: {name}");
         let events = undoing.events.lock().clone();

@@ -1,6 +1,7 @@
 //! Repairs that depend on more than one structure.
 
-use super::crashes::{Event, events};
+use super::crashes::events;
+use super::cuts::Event;
 use super::victim::{checked, clock, damage, missing, planned, repair, tree};
 use crate::images::{self, Image, makefs};
 use crate::tables;

@@ -1,0 +1,75 @@
+//! `growfs` on files and partitions.
+
+use crate::support::Bench;
+
+/// Returns a bench with a UFS of 8 MiB in `a.img` that has a file.
+fn small() -> Bench {
+    let bench = Bench::new();
+    bench.ok("newfs -s 8m a.img");
+    bench.write("file", "text".repeat(100_000));
+    bench.ok("cp file a.img:/file");
+    bench
+}
+
+fn size(bench: &Bench, file: &str) -> u64 {
+    std::fs::metadata(bench.path(file)).unwrap().len()
+}
+
+/// Promise: a file becomes longer with its file system, to the size that was asked for; its files
+/// stay, the new space is there, and a check finds nothing. With -N nothing is written.
+#[test]
+fn files_grow() {
+    let bench = small();
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    assert!(bench.ok("growfs -N -s 64m a.img").contains("would grow from 8 MiB to 64 MiB"));
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    let grown = bench.json("growfs --json -s 64m a.img");
+    assert_eq!((&grown["new_bytes"], &grown["written"]), (&(64 << 20).into(), &true.into()));
+    assert_eq!(size(&bench, "a.img"), 64 << 20);
+    bench.check("a.img");
+    assert_eq!(bench.ok("cat a.img:/file"), "text".repeat(100_000));
+    bench.shell("head -c 50m /dev/zero >large");
+    bench.ok("cp large a.img:/");
+    assert!(bench.ok("growfs a.img").contains("has all the space already (64 MiB)"));
+    bench.check("a.img");
+}
+
+/// Promise: without a size it grows to the end of its file or partition, and not beyond it, also
+/// if that is asked for.
+#[test]
+fn partitions_grow_to_their_end() {
+    let bench = small();
+    bench.shell("truncate -s 16m a.img");
+    assert!(bench.ok("growfs a.img").contains("grown from 8 MiB to 16 MiB"));
+    bench.check("a.img");
+    bench.shell("head -c 1m /dev/zero >b.img; head -c 24m a.img >>b.img; truncate -s 33m b.img");
+    let refused = ["b.img@offset=1048576", "holds 33554432 bytes"];
+    // Two partitions: the second one is not grown over.
+    bench.shell("head -c 1m /dev/zero >two.img; head -c 16m a.img >>two.img; truncate -s 48m two.img");
+    bench.shell("printf '2048,40960,a5\n43008,20480,a5\n' | sfdisk -q two.img");
+    let second = ["partition s2 begins at byte 22020096", "-s"];
+    bench.fails("growfs two.img@offset=1048576", 1, &second);
+    assert!(bench.ok("growfs two.img@s1").contains("grown from 16 MiB to 20 MiB"));
+    bench.check("two.img@s1");
+    bench.fails("growfs -s 64m b.img@offset=1048576", 1, &refused);
+    assert!(bench.ok("growfs b.img@offset=1048576").contains("grown from 16 MiB to 32 MiB"));
+    assert_eq!(size(&bench, "b.img"), 33 << 20);
+    bench.check("b.img@offset=1048576");
+    assert_eq!(bench.ok("cat b.img@offset=1048576:/file"), "text".repeat(100_000));
+}
+
+/// Promise: a file system that is damaged, or would become smaller, or is no UFS, is refused with
+/// the remedy; the file stays as it was and as long as it was.
+#[test]
+fn refused_ones_stay() {
+    let bench = small();
+    bench.fails("growfs -s 4m a.img", 1, &["less than", "not made smaller"]);
+    bench.shell("printf xxxx | dd of=a.img bs=1 seek=65700 conv=notrunc 2>/dev/null");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    bench.fails("growfs -s 64m a.img", 1, &["a.img"]);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    bench.ok("newfs -t v7 -s 4m v7.img");
+    bench.fails("growfs -s 8m v7.img", 1, &["only UFS"]);
+    assert_eq!(size(&bench, "v7.img"), 4 << 20);
+    bench.fails("growfs -s 8m none.img", 1, &["none.img"]);
+}

@@ -1,0 +1,137 @@
+//! Making a fast file system larger, in its file, partition or device.
+
+use crate::detect::{Found, detect};
+use crate::error::{Context, Error, Result};
+use crate::image::open_device_unlocked;
+use crate::newfs::{clock, rng};
+use spindle_device::{Device, FileDevice, OpenOptions, Part, Spec, partitions};
+use spindle_ffs::check::Report;
+use spindle_ffs::{FoundLog, Superblock, growfs};
+use std::sync::Arc;
+
+pub use spindle_ffs::growfs::Growth;
+
+/// A file system that has grown.
+#[derive(Clone, Debug)]
+pub struct Grown {
+    /// The sizes before and after.
+    pub growth: Growth,
+    /// Number of blocks that were replayed from its log before.
+    pub recovered: Option<usize>,
+    /// What a check finds afterwards.
+    pub report: Report,
+}
+
+/// Returns what the file system of `spec` becomes if it grows to `size` bytes, or to the end of its
+/// file, partition or device. Nothing is written.
+///
+/// # Errors
+/// If it is no UFS, would become smaller, or has no room: only a file that is not divided into
+/// partitions becomes longer.
+pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Growth> {
+    let spec = &to_its_end(spec);
+    let device = open_device_unlocked(spec)?;
+    let has = device.info().size_bytes;
+    let wanted = size.unwrap_or(has);
+    if wanted > has && !may_lengthen(spec)? {
+        return Err(Error::new(format!("{spec}: holds {has} bytes, not {wanted}")));
+    }
+    let growth = Growth::of(&superblock(&*device).context(spec)?, wanted).context(spec)?;
+    check_room(spec, &growth).context(spec)?;
+    Ok(growth)
+}
+
+/// Returns a place that was named by its first byte without an end: the file system is to grow.
+fn to_its_end(spec: &Spec) -> Spec {
+    match spec.part {
+        Part::Offset { at, .. } => Spec { part: Part::Offset { at, len: None }, ..spec.clone() },
+        _ => spec.clone(),
+    }
+}
+
+/// Refuses to grow over the beginning of a partition.
+fn check_room(spec: &Spec, growth: &Growth) -> Result<()> {
+    let place = spec.place()?;
+    let start = place.bytes.map_or(0, |bytes| bytes.start);
+    let disk = open_device_unlocked(&Spec { path: place.path, part: Part::Whole })?;
+    let new = start.saturating_add(growth.old_bytes)..start.saturating_add(growth.new_bytes);
+    let mut partitions = partitions(&*disk)?.partitions.into_iter();
+    match partitions.find(|part| part.size_bytes > 0 && new.contains(&part.start_bytes)) {
+        Some(part) => Err(Error::new(format!(
+            "partition {} begins at byte {}, where the file system would be; name a smaller size (-s)",
+            part.name, part.start_bytes
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Makes the file system of `spec` larger, as [`plan`] says. `progress` hears of each new cylinder
+/// group, and how many there are; it may still end the work.
+///
+/// # Errors
+/// As [`plan`]; if the file system is in use, damaged or cannot be written; errors of the device.
+pub fn grow(
+    spec: &Spec,
+    size: Option<u64>,
+    progress: &mut dyn FnMut(u32, u32) -> Result<()>,
+) -> Result<Grown> {
+    plan(spec, size)?;
+    let spec = &to_its_end(spec);
+    let has = open_device_unlocked(spec)?.info().size_bytes;
+    let wanted = size.unwrap_or(has);
+    let options = OpenOptions::read_write();
+    if wanted <= has {
+        return grow_on(&spec.open(&options)?, wanted, progress).context(spec);
+    }
+    let lengthen = |bytes| FileDevice::open_resized(&spec.path, bytes, &options);
+    // Nobody uses it.
+    drop(spec.open(&options)?);
+    let device: Arc<dyn Device> = Arc::new(lengthen(wanted)?);
+    let grown = grow_on(&device, wanted, progress).context(spec);
+    if grown.is_err() {
+        let is_as_before =
+            superblock(&*device).is_ok_and(|found| found.layout.fs_size << found.layout.fs_fshift <= has);
+        drop(device);
+        if is_as_before {
+            lengthen(has)?;
+        }
+    }
+    grown
+}
+
+/// Returns true if the file may become longer.
+fn may_lengthen(spec: &Spec) -> Result<bool> {
+    let is_file = std::fs::metadata(&spec.path).context(spec)?.is_file();
+    Ok(is_file && spec.part == Part::Whole)
+}
+
+fn superblock(device: &dyn Device) -> Result<Superblock> {
+    match detect(device)? {
+        Found::Ffs(superblock) => Ok(*superblock),
+        Found::Old(_) | Found::Mfs(_) => Err(Error::new("only UFS can be made larger")),
+    }
+}
+
+fn grow_on(
+    device: &Arc<dyn Device>,
+    bytes: u64,
+    progress: &mut dyn FnMut(u32, u32) -> Result<()>,
+) -> Result<Grown> {
+    let mut recovered = None;
+    if let FoundLog::Recovery(replay) = FoundLog::look(&**device, &superblock(&**device)?)? {
+        recovered = Some(replay.blocks());
+        spindle_ffs::recover(device, &clock(None), false)?;
+    }
+    let growth = Growth::of(&superblock(&**device)?, bytes)?;
+    let mut ended = None;
+    let mut tell = |done, total| {
+        progress(done, total).map_err(|error| {
+            ended = Some(error);
+            spindle_vfs::Error::Interrupted
+        })
+    };
+    match growfs::grow(device, &clock(None), &mut rng(None), &growth, &mut tell) {
+        Ok(report) => Ok(Grown { growth, recovered, report }),
+        Err(error) => Err(ended.unwrap_or_else(|| error.into())),
+    }
+}
