@@ -19,6 +19,7 @@ use spindle_ffs::growfs::{Growth, grow};
 use spindle_ffs::newfs::{Format, Geometry, Parameters};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_ondisk::Endian;
+use spindle_samples::present;
 use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, Result};
 use std::sync::Arc;
 use victim::{Tree, checked, clock, damage, repair, tree};
@@ -217,6 +218,25 @@ fn torture_growth() {
                 }
                 Err(error) => panic!("{what}: {error}"),
             }
+        }
+    }
+}
+
+/// Promise: images that real systems wrote grow as well, and keep what they hold.
+#[test]
+fn images_of_real_systems_grow() {
+    let all = ["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"];
+    for sample in present(&all) {
+        let name = sample.name;
+        let device = MemoryDevice::from_bytes(&sample.image());
+        let files = tree(&device);
+        let size = device.info().size_bytes;
+        for bytes in [size + size / 3, size * 2, size * 3 - 512] {
+            let larger = Arc::new(enlarged(&device, bytes));
+            let grown = grown(&(larger.clone() as Arc<dyn Device>), bytes);
+            let (growth, _) = grown.unwrap_or_else(|error| panic!("{name} to {bytes}: {error}"));
+            assert!(!growth.is_nothing(), "{name} to {bytes}");
+            assert_whole(&larger, &files, &format!("{name} to {bytes}"));
         }
     }
 }
