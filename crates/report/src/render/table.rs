@@ -177,12 +177,15 @@ fn is_text(table: &Table, c: usize) -> bool {
     table.rows.iter().any(|row| matches!(row.cells[c], Cell::Text(_)))
 }
 
+/// Widens a text to `width` columns. (The macros of the language stop at 65,535.)
 fn pad(text: &str, width: usize, left: bool) -> String {
-    if left { format!("{text:<width$}") } else { format!("{text:>width$}") }
+    let space = " ".repeat(width.saturating_sub(text.chars().count()));
+    if left { text.to_owned() + &space } else { space + text }
 }
 
 fn center(text: &str, width: usize) -> String {
-    format!("{text:^width$}")
+    let before = width.saturating_sub(text.chars().count()) / 2;
+    pad(&(" ".repeat(before) + text), width, true)
 }
 
 fn push(out: &mut String, cells: impl IntoIterator<Item = String>) {
@@ -195,6 +198,16 @@ fn push(out: &mut String, cells: impl IntoIterator<Item = String>) {
 mod tests {
     use super::*;
     use crate::outcome::Comparison;
+
+    /// Promise: a cell may have any length; its column is as wide.
+    #[test]
+    fn long_cells() {
+        let mut found = Table::new("Names", [Column::new("name", 0), Column::new("n", 0)]);
+        found.row(["x".repeat(70_000).into(), 1.0.into()]);
+        found.row(["y".into(), 2.0.into()]);
+        let last = table(&found).lines().last().unwrap().to_owned();
+        assert_eq!(last.len(), 70_000 + "  2".len());
+    }
 
     /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and
     /// deviations are marked and explained once.
