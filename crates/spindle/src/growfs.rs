@@ -124,13 +124,13 @@ fn grow_on(
     }
     let growth = Growth::of(&superblock(&**device)?, bytes)?;
     let mut ended = None;
-    let mut tell = |done, total| {
+    let mut each_group = |done, total| {
         progress(done, total).map_err(|error| {
             ended = Some(error);
             spindle_vfs::Error::Interrupted
         })
     };
-    match growfs::grow(device, &clock(None), &mut rng(None), &growth, &mut tell) {
+    match growfs::grow(device, &clock(None), &mut rng(None), &growth, &mut each_group) {
         Ok(report) => Ok(Grown { growth, recovered, report }),
         Err(error) => Err(ended.unwrap_or_else(|| error.into())),
     }

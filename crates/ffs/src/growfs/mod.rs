@@ -34,7 +34,7 @@ use spindle_device::{CowDevice, Device};
 use spindle_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// Something that must be done first.
+/// Returns the refusal that something must be done first.
 fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
     Error::unsupported(what, remedy)
 }
@@ -44,9 +44,9 @@ fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
 /// may still end the work. Returns what a check finds afterwards, which is nothing.
 ///
 /// # Errors
-/// Those of `progress`; [`Error::Unsupported`] if the file system is not clean and whole, or cannot be written, or has
-/// no space for its summaries; errors of the device. The file system then is as it was, or needs a
-/// repair.
+/// Those of `progress`; [`Error::Unsupported`] if the file system is not clean and whole, or cannot
+/// be written, or has no space for its summaries; errors of the device. The file system then is as
+/// it was, or needs a repair.
 pub fn grow(
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,

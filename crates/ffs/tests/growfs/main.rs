@@ -97,7 +97,7 @@ fn fill(device: &MemoryDevice, bytes: u64, rng: &mut SmallRng) -> MemoryDevice {
     Arc::into_inner(device).unwrap()
 }
 
-/// The file systems that grow, each with its name.
+/// Returns the file systems that grow, each with its name.
 fn all() -> Vec<(String, Parameters)> {
     let disk = Geometry { nsect: Some(32), ntrak: Some(7), nrpos: Some(8), ..Geometry::default() };
     let mut all = Vec::new();
