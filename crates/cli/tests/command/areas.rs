@@ -54,6 +54,13 @@ fn an_old_disk_is_attached() {
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
     bench.shell("cmp old.img before.img");
     bench.fails("mfs detach c attic", 1, &["file(s) have data of class attic", "/attic/", "--copy"]);
+    // What is not what it was is not copied.
+    bench.shell(
+        "cp old.img good.img && printf XXXX | dd of=old.img bs=1 seek=9000000 conv=notrunc status=none",
+    );
+    let ran = bench.run("mfs detach --copy c attic");
+    assert!(ran.code == 1 && ran.err.contains("attic is not what it was"), "{} {}", ran.code, ran.err);
+    bench.shell("cat good.img >old.img");
     bench.ok("mfs detach --copy c attic");
     bench.shell("rm old.img");
     bench.ok("mfs status c");

@@ -282,6 +282,27 @@ fn warned(bench: &Bench, words: &str, code: i32) -> Ran {
     ran
 }
 
+/// Promise: a member that has become too short counts as missing: the set goes on with the other
+/// copy, status shows it and fails, and the member can be replaced; without a copy, what is left
+/// can still be read.
+#[test]
+fn a_member_that_is_too_short_is_missing() {
+    let bench = set();
+    bench.shell("truncate -s 1m slow/e0");
+    let ran = bench.run("mfs status fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("TOO SHORT"), "{} {}", ran.code, ran.out);
+    assert_eq!(warned(&bench, "cat fast/c0:/text", 0).out, "some text");
+    assert_eq!(warned(&bench, "mfs replace fast/c0 slow/e0 slow/f0 -s 50m", 0).out, "");
+    bench.shell("rm slow/e0");
+    assert_eq!(bench.ok("cat fast/c0:/text"), "some text");
+    bench.ok("mfs scrub fast/c0");
+    bench.shell("truncate -s 1m slow/d1");
+    assert_eq!(bench.run("mfs status fast/c0").code, 1);
+    assert_eq!(warned(&bench, "ls fast/c0:/text", 0).out, "text\n");
+    let ran = bench.run("mfs scrub fast/c0");
+    assert!(ran.code == 1 && ran.err.contains("data storage 1 is missing"), "{}", ran.err);
+}
+
 /// Promise: while the only copy of data storage is away, nothing gives it up: changes, repairs and
 /// checks are refused with the reason, and afterwards it is used as before.
 #[test]
@@ -445,4 +466,10 @@ fn checksums_name_and_mend_what_is_wrong() {
     damage(&bench, "e", "this is read wrongly. ");
     let ran = bench.run("cat c:/bad");
     assert!(ran.code == 0 && ran.out == bad, "the first copy was mended: {}", ran.err);
+    // What is wrong in all copies stays as each has it, as parts of it may be right.
+    damage(&bench, "d", "wrongly. this is");
+    damage(&bench, "e", "read wrongly. ");
+    bench.shell("cp d d.before; cp e e.before");
+    assert_eq!(bench.run("mfs scrub c").code, 4);
+    bench.shell("cmp -n 4000000 -i 1000000 d d.before; cmp -n 4000000 -i 1000000 e e.before");
 }

@@ -153,7 +153,8 @@ impl Mirror {
 
     /// Reads all members that are whole, compares them, and makes them equal: what the judge says
     /// is right counts, and of the rest, if `undecided`, what the first member has that can be
-    /// read. Otherwise the rest is only counted. Calls `progress` with the bytes that are done. The
+    /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as each
+    /// has it. Calls `progress` with the bytes that are done. The
     /// mirror can be used meanwhile.
     ///
     /// # Errors
@@ -169,11 +170,21 @@ impl Mirror {
         let judge = self.judge.get().map(|judge| &**judge);
         let Best { bytes: good, copies, wrong } = self.best(judge, at, len)?;
         done.bytes += (len * copies.len()) as u64;
+        let is_refused =
+            |part: &Range<usize>| judge.is_some_and(|judge| judge.refuses(at + part.start as u64));
+        let refused: Vec<_> = wrong.iter().filter(|part| is_refused(part)).cloned().collect();
         for (member, copy) in &copies {
             let name = &member.device.info().name;
+            let mut good = good.clone();
             match copy {
-                Ok(bytes) if bytes[..] == good[..] => continue,
                 Ok(bytes) => {
+                    // What is right in no member may be right in parts of each.
+                    for part in refused.clone() {
+                        good[part.clone()].copy_from_slice(&bytes[part]);
+                    }
+                    if bytes[..] == good[..] {
+                        continue;
+                    }
                     let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
                     let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
                     let differs = |n: &usize| {
@@ -203,8 +214,7 @@ impl Mirror {
                 self.lose(member, error)?;
             }
         }
-        let refused = wrong.into_iter().map(|part| at + part.start as u64..at + part.end as u64);
-        done.wrong.extend(refused.filter(|part| judge.is_some_and(|judge| judge.refuses(part.start))));
+        done.wrong.extend(refused.iter().map(|part| at + part.start as u64..at + part.end as u64));
         Ok(())
     }
 }

@@ -253,8 +253,11 @@ fn torture_cut_growth() {
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
         let mut parameters = Parameters { size_bytes: 8 << 20, ..parameters.clone() };
         if parameters.geometry == Geometry::default() {
-            (parameters.bsize, parameters.fsize) = (Some(8192), Some(1024));
-            parameters.blocks_per_group = Some(rng.random_range(60..200));
+            // Where fragments are small, few groups more need more space for their summaries.
+            let small = rng.random();
+            (parameters.bsize, parameters.fsize) =
+                if small { (Some(4096), Some(512)) } else { (Some(8192), Some(1024)) };
+            parameters.blocks_per_group = Some(rng.random_range(90..200));
         }
         let Ok(plan) = spindle_ffs::newfs::Plan::new(&parameters) else { continue };
         let device = fill(&images::new(&parameters), 3 << 20, &mut rng);

@@ -2,7 +2,7 @@
 //!
 //! The members are given in any order. The label with the greatest epoch says which areas there
 //! are, and which of them are lost. A member of another set is refused; one with the state of an
-//! earlier moment is left out, as if it were not there. Of each part of the storage one copy must
+//! earlier moment, or that has become too short, is left out, as if it were not there. Of each part of the storage one copy must
 //! be there, except that without a part of data storage the rest can still be read, and that log
 //! storage is not needed if its loss was recorded: everything is in its place then. Devices without
 //! labels are the areas of read-only classes, or refused.
@@ -142,8 +142,14 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
             );
             continue;
         }
-        let areas = newest.areas.iter().filter(|area| area.member_id == label.member_id).count();
-        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone(), areas > 1));
+        let areas = newest.areas.iter().filter(|area| area.member_id == label.member_id);
+        let end = areas.clone().map(|area| area.offset.saturating_add(area.len)).max().unwrap_or(0);
+        let size = device.info().size_bytes;
+        if size < end {
+            log::warn!("{name} is left out: it has become too short, {size} bytes of at least {end}");
+            continue;
+        }
+        let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone(), areas.count() > 1));
         if members.insert(label.member_id, shared).is_some() {
             return refuse(format!("{name} is a copy of another member"), "name each member once");
         }

@@ -160,8 +160,18 @@ pub fn detach(spec: &Spec, class: &ClassName, copy: bool, report: &mut Report<'_
     let mut detached = Detached::default();
     let mut set = open(spec, false)?;
     if copy {
-        drop(set);
+        // Copies of other bytes would pass for the files' own.
         let mut report = |progress| report(progress).map_err(|error| stopped(&error));
+        let changed = set.set.verify_read_only(&mut report).context(spec)?;
+        if changed.contains(class) {
+            let class = quoted(class.to_string().as_bytes());
+            return Err(Error::new(format!(
+                "the device of class {class} is not what it was when it was attached, or cannot be read; copy what is good of \
+                 its files, remove them, and detach it without --copy"
+            ))
+            .within(spec));
+        }
+        drop(set);
         detached.copied = with_files(spec, |_, mfs| Ok(mfs.copy_from(class, &mut report)?)).context(spec)?;
         set = open(spec, false)?;
     }

@@ -19,6 +19,8 @@ pub enum AreaState {
     Missing,
     /// Its member has an earlier state of the set.
     OutOfDate,
+    /// Its member has become too short for its areas.
+    TooShort,
 }
 
 /// An area of a set.
@@ -114,10 +116,11 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns true if every area is whole.
+    /// Returns true if every area is whole, and the set can be read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.members.iter().flat_map(|member| &member.areas).all(|area| area.state == AreaState::Whole)
+        self.unreadable.is_none()
+            && self.members.iter().flat_map(|member| &member.areas).all(|area| area.state == AreaState::Whole)
     }
 
     /// Describes a set by its newest label and the members that were found.
@@ -194,6 +197,9 @@ fn area_statuses(label: &Label, found: &[FoundArea]) -> Vec<MemberStatus> {
 
 fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: [u8; 16]) -> MemberStatus {
     let member = found.iter().find(|member| member.label.member_id == id);
+    let size = member.and_then(|member| open_device_unlocked(&member.spec).ok()).map(|d| d.info().size_bytes);
+    let ends = label.areas.iter().filter(|area| area.member_id == id).map(|area| area.offset + area.len);
+    let is_short = size < ends.max();
     let areas = label.areas.iter().filter(|area| area.member_id == id).map(|area| AreaStatus {
         role: area.role.to_string(),
         index: area.index,
@@ -204,6 +210,7 @@ fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: 
             None => AreaState::Missing,
             Some(_) if area.lost => AreaState::Lost,
             Some(member) if member.label.epoch < label.settled => AreaState::OutOfDate,
+            Some(_) if is_short => AreaState::TooShort,
             Some(_) => AreaState::Whole,
         },
     });

@@ -27,7 +27,7 @@ impl SetInfo {
         let spec = Spec::parse(device_name)?;
         let found = find(&spec)?;
         let status = Status::of(&found)?;
-        let missing = |state| matches!(state, AreaState::Missing | AreaState::OutOfDate | AreaState::Lost);
+        let missing = |state| state != AreaState::Whole;
         let mut objections = Vec::new();
         for role in ["data", "log", "control"] {
             let areas = || status.members.iter().flat_map(|member| &member.areas).filter(|a| a.role == role);
@@ -126,6 +126,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
                 AreaState::Lost => ", LOST",
                 AreaState::Missing => ", MISSING",
                 AreaState::OutOfDate => ", OUT OF DATE",
+                AreaState::TooShort => ", TOO SHORT",
             };
             let place = match area.role.as_str() {
                 "read-only" => String::new(),
