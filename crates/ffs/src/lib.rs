@@ -20,6 +20,7 @@
 
 pub mod check;
 mod format;
+pub mod inspect;
 mod log;
 pub mod newfs;
 pub mod repair;

@@ -319,7 +319,7 @@ pub fn undo(spec: &Spec, file: &Path) -> Result<usize> {
 }
 
 /// Replays the log, in memory only if `dry_run`. Returns the device after the replay.
-fn recover(
+pub(crate) fn recover(
     device: Arc<dyn Device>,
     dry_run: bool,
 ) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {

@@ -44,7 +44,8 @@
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
 //! directories, tar streams and images in any direction. [`walk`] goes through a tree, [`mode`]
-//! reads permissions as `chmod` does, and [`pattern`] patterns of names. The command line
+//! reads permissions as `chmod` does, and [`pattern`] patterns of names. [`inspect`] opens a fast
+//! file system to be looked at inside, without a mount. The command line
 //! `spindle` is a user of this crate and has nothing that it lacks, except mounts (crate
 //! `spindle_fuse`) and the laboratory.
 //!
@@ -63,6 +64,7 @@ mod error;
 mod fit;
 mod foreign;
 pub mod image;
+pub mod inspect;
 pub mod mode;
 pub mod mounted;
 pub mod newfs;

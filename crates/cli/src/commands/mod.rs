@@ -6,6 +6,7 @@ mod chmod;
 mod chown;
 mod completions;
 mod cp;
+mod debug;
 mod df;
 mod du;
 mod export;
@@ -17,6 +18,7 @@ mod lab;
 mod ln;
 mod ls;
 mod man;
+mod map;
 mod mfs;
 mod mkdir;
 mod mount;
@@ -87,6 +89,8 @@ pub enum Command {
     Umount(umount::Args),
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
+    Map(map::Args),
+    Debug(debug::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -123,6 +127,8 @@ impl Command {
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
+            Self::Map(args) => map::run(args),
+            Self::Debug(args) => debug::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

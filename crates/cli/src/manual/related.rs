@@ -21,6 +21,8 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("umount", &["fsck", "mount", "umount.spindle", "umount(8)"]),
     ("fsck", &["fsck.spindle", "info", "mfs-scrub", "mount", "fsck(8)"]),
     ("tunefs", &["fsck", "info", "mount", "newfs"]),
+    ("map", &["debug", "fsck", "info", "tunefs"]),
+    ("debug", &["fsck", "info", "map", "stat"]),
     ("mfs", &["fsck", "info", "mount", "newfs"]),
     ("mfs-status", &["info", "mfs", "mfs-replace", "mfs-scrub"]),
     ("mfs-replace", &["mfs", "mfs-add", "mfs-remove", "mfs-status"]),

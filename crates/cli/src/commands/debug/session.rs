@@ -1,0 +1,120 @@
+//! A session: the image, the directory that was chosen, and the table of commands.
+
+use super::{files, parse, structures};
+use crate::error::{Context, Failure, Result};
+use crate::output::Output;
+use spindle::inspect::Opened;
+use spindle_ffs::inspect::Inspector;
+use spindle_ffs::{Layout, ROOT_INO, Superblock};
+
+/// What comes after a line of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The next line.
+    Continue,
+    /// Nothing.
+    Quit,
+}
+
+/// A session.
+pub struct Session {
+    opened: Opened,
+    /// The chosen directory, and its path.
+    pub directory: (u32, String),
+}
+
+/// A command.
+struct Command {
+    name: &'static str,
+    words: &'static str,
+    help: &'static str,
+    /// The least and the greatest number of words behind the name.
+    count: (usize, usize),
+    run: fn(&mut Session, &mut Output, &[String]) -> Result<()>,
+}
+
+const MANY: usize = usize::MAX;
+
+const COMMANDS: &[Command] = &[
+    Command { name: "super", words: "", help: "the superblock, all fields", count: (0, 0), run: structures::superblock },
+    Command { name: "group", words: "N", help: "a cylinder group", count: (1, 1), run: structures::group },
+    Command { name: "inode", words: "INODE", help: "an inode, all fields", count: (1, 1), run: structures::inode },
+    Command { name: "block", words: "N [AS]", help: "a block: as bytes, or AS dir, indirect, inodes", count: (1, 2), run: structures::block },
+    Command { name: "ls", words: "[INODE]", help: "the names in a directory, with their inodes", count: (0, 1), run: files::ls },
+    Command { name: "cd", words: "[PATH]", help: "choose a directory", count: (0, 1), run: files::cd },
+    Command { name: "pwd", words: "", help: "print its path", count: (0, 0), run: files::pwd },
+    Command { name: "cat", words: "INODE", help: "the contents of a file", count: (1, 1), run: files::cat },
+    Command { name: "dump", words: "INODE FILE", help: "the same into a file; holes stay holes", count: (2, 2), run: files::dump },
+    Command { name: "blocks", words: "INODE", help: "where a file lies", count: (1, 1), run: files::blocks },
+    Command { name: "owner", words: "N...", help: "the inodes that have these fragments, and as what", count: (1, MANY), run: files::owner },
+    Command { name: "names", words: "INODE...", help: "all paths of these inodes", count: (1, MANY), run: files::names },
+    Command { name: "testb", words: "N...", help: "whether fragments are marked used", count: (1, MANY), run: structures::testb },
+    Command { name: "testi", words: "INODE...", help: "whether inodes are marked used", count: (1, MANY), run: structures::testi },
+    Command { name: "help", words: "", help: "this list", count: (0, 0), run: help },
+    Command { name: "quit", words: "", help: "end the session", count: (0, 0), run: |_, _, _| Ok(()) },
+];
+
+impl Session {
+    /// Begins in the root directory.
+    pub fn new(opened: Opened) -> Self {
+        Self { opened, directory: (ROOT_INO, "/".into()) }
+    }
+
+    /// Returns the file system to be looked at.
+    pub fn inspector(&self) -> Inspector<'_> {
+        Inspector::new(&*self.opened.device, &self.opened.superblock)
+    }
+
+    pub fn superblock(&self) -> &Superblock {
+        &self.opened.superblock
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.opened.superblock.layout
+    }
+
+    /// Returns the inode that a word names, by number or by path.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(&self, word: &str) -> Result<u32> {
+        let mut inspector = self.inspector();
+        match parse::inode_number(word)? {
+            Some(ino) => inspector.check_ino(ino).map(|()| ino).map_err(Into::into),
+            None => inspector.lookup(self.directory.0, word.as_bytes()).named(word.as_bytes()),
+        }
+    }
+
+    /// Runs the commands of a line.
+    ///
+    /// # Errors
+    /// The first failure; the commands behind it are not run.
+    pub fn run_line(&mut self, line: &str) -> Result<Outcome> {
+        for words in parse::commands(line)? {
+            let name = words[0].as_str();
+            let command = COMMANDS
+                .iter()
+                .find(|command| command.name == name)
+                .ok_or_else(|| Failure::new(format!("{name}: no such command; help lists them")))?;
+            let (least, most) = command.count;
+            if !(least..=most).contains(&(words.len() - 1)) {
+                return Err(Failure::new(format!("give {name} {}", command.words)));
+            }
+            if name == "quit" {
+                return Ok(Outcome::Quit);
+            }
+            let mut out = Output::stdout();
+            let done = (command.run)(self, &mut out, &words[1..]).context(name);
+            out.finish()?;
+            done?;
+        }
+        Ok(Outcome::Continue)
+    }
+}
+
+fn help(_: &mut Session, out: &mut Output, _: &[String]) -> Result<()> {
+    for command in COMMANDS {
+        out.line(format!("{:<24} {}", format!("{} {}", command.name, command.words), command.help))?;
+    }
+    Ok(())
+}
