@@ -41,6 +41,7 @@ use std::process::ExitCode;
     names INODE...           all paths of these inodes
     testb N...               whether fragments are marked used
     testi INODE...           whether inodes are marked used
+    deleted                  deleted names and inodes, as find-deleted
     help; quit
 
 NOTES

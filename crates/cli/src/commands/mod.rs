@@ -11,6 +11,7 @@ mod df;
 mod du;
 mod export;
 mod find;
+mod find_deleted;
 mod fsck;
 mod import;
 mod info;
@@ -91,6 +92,7 @@ pub enum Command {
     Tunefs(Box<tunefs::Args>),
     Map(map::Args),
     Debug(debug::Args),
+    FindDeleted(find_deleted::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -129,6 +131,7 @@ impl Command {
             Self::Tunefs(args) => tunefs::run(args),
             Self::Map(args) => map::run(args),
             Self::Debug(args) => debug::run(args),
+            Self::FindDeleted(args) => find_deleted::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

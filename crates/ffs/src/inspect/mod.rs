@@ -6,15 +6,18 @@
 //! device, and each indirect block is entered once. Nothing is written.
 
 mod blocks;
+mod deleted;
 mod directories;
 mod extents;
 mod fields;
 mod grid;
+mod names;
 mod owners;
 mod survey;
 
 pub use crate::check::BlockPlace;
 pub use blocks::Slot;
+pub use deleted::{Deleted, DeletedInode, DeletedName, InodeNow, Remains};
 pub use directories::{Listed, Names};
 pub use extents::{Contiguity, Damage, FileMap, Run};
 pub use fields::{Field, Form, INODE_FIELDS_HELP};

@@ -191,6 +191,12 @@ pub fn names(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
     Ok(())
 }
 
+/// Prints what was deleted.
+pub fn deleted(session: &mut Session, out: &mut Output, _: &[String]) -> Result<()> {
+    let deleted = session.inspector().deleted(&mut |_, _| ());
+    crate::commands::find_deleted::show(out, session.layout(), &deleted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::join;

@@ -50,6 +50,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "names", words: "INODE...", help: "all paths of these inodes", count: (1, MANY), run: files::names },
     Command { name: "testb", words: "N...", help: "whether fragments are marked used", count: (1, MANY), run: structures::testb },
     Command { name: "testi", words: "INODE...", help: "whether inodes are marked used", count: (1, MANY), run: structures::testi },
+    Command { name: "deleted", words: "", help: "deleted names and inodes, as find-deleted", count: (0, 0), run: files::deleted },
     Command { name: "help", words: "", help: "this list", count: (0, 0), run: help },
     Command { name: "quit", words: "", help: "end the session", count: (0, 0), run: |_, _, _| Ok(()) },
 ];

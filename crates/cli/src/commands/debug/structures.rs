@@ -134,7 +134,7 @@ pub fn block(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
     match words.get(1).map(String::as_str) {
         None => dump(out, layout.byte(Frag(frag)), &bytes),
         Some("dir") => {
-            for slot in inspector.directory_slots(&bytes) {
+            for slot in joined(inspector.directory_slots(&bytes)) {
                 show_slot(out, &slot)?;
             }
             Ok(())
@@ -170,13 +170,30 @@ pub fn mode(kind: Option<FileKind>, mode: u16) -> String {
     kind.map_or_else(|| format!("{mode:<#10o}"), |kind| text::mode_string(kind, mode.into()))
 }
 
+/// Joins neighbouring chunks that are no entries.
+fn joined(slots: Vec<Slot>) -> Vec<Slot> {
+    let mut found: Vec<Slot> = Vec::new();
+    for slot in slots {
+        if let (Some(Slot::Broken { bytes: before, .. }), Slot::Broken { bytes, .. }) =
+            (found.last_mut(), &slot)
+        {
+            *before += bytes;
+        } else {
+            found.push(slot);
+        }
+    }
+    found
+}
+
 fn show_slot(out: &mut Output, slot: &Slot) -> Result<()> {
     match slot {
         Slot::Entry { at, ino, kind, name } => {
             let kind = kind.map(|kind| kind.to_string()).unwrap_or_default();
             out.line(format!("{at:>6} {ino:>10} {kind:>2} {}", text::printable(name)))
         }
-        Slot::Broken { at, bytes, why } => out.line(format!("{at:>6} {bytes} bytes are no entries: {why}")),
+        Slot::Broken { at, bytes, why } => {
+            out.line(format!("{at:>6} {bytes} bytes are no entries: {why}"))
+        }
     }
 }
 
