@@ -100,6 +100,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("check", &["format", "log", "set", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
     ("repair", &["format", "log", "volume", "tree", "check", "repair"]),
+    ("inspect", &["format", "log", "check", "repair", "inspect"]),
 ];
 
 /// Promise: inside a file system a folder names only those below it, so that it can be read and

@@ -1,16 +1,19 @@
 //! `spindle debug`
 
+mod edit;
 mod files;
 mod parse;
 mod session;
 mod structures;
 
 use crate::error::{Context, Failure, Result};
-use crate::image::ReadArgs;
-use crate::inspect::open_to_read;
+use crate::image::WriteArgs;
+use crate::inspect::{InspectArgs, open_to_read, open_to_write};
 use crate::{interrupt, logger};
 use session::{Outcome, Session};
-use std::io::{BufRead, IsTerminal, Write};
+use spindle::newfs::clock;
+use spindle_ffs::inspect::Editor;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,8 +27,13 @@ use std::process::ExitCode;
 /// directory that cd has chosen; symbolic links are not followed. A block is named by the address
 /// of its first fragment. Numbers can be decimal, octal with 0 in front, or hexadecimal with 0x.
 ///
-/// Nothing is written to the image. If its log has to be replayed, the state after the replay is
-/// shown.
+/// Nothing is written to the image without -w. If its log has to be replayed, the state after the
+/// replay is shown.
+///
+/// With -w fields of inodes and of the superblock can be set, inodes cleared, and names entered and
+/// removed. The image must not be mounted. Each change is written at once, with its check-hash;
+/// nothing else is put right. Before the first change the file system is marked as one that needs a
+/// check: run fsck when you have finished.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "COMMANDS
     super                    the superblock, all fields
@@ -44,6 +52,13 @@ use std::process::ExitCode;
     deleted                  deleted names and inodes, as find-deleted
     help; quit
 
+    With -w:
+    set INODE FIELD VALUE    set a field, named as \"inode\" shows it; di_ can be left out
+    setsuper FIELD VALUE     set a field of the superblock, named as \"super\" shows it
+    clri INODE               make an inode a free one
+    link INODE PATH          enter a name; the count of links stays
+    unlink PATH              remove a name; the inode stays
+
 NOTES
     Words are separated by blanks; \"...\" holds a word with blanks together, and a backslash
     takes the next character as it is. A semicolon separates commands; # begins a comment.
@@ -55,13 +70,19 @@ EXIT CODES
 EXAMPLES
     spindle debug disk.img inode /etc/passwd
     spindle debug disk.img 'owner 3040 3048; testb 3040'
+    spindle debug -w disk.img 'set <12> mode 0100644' && spindle fsck disk.img
     echo 'block 3040 dir' | spindle debug disk.img")]
 pub struct Args {
+    /// Allow changes of the image
+    #[arg(short = 'w', long, conflicts_with_all = ["dialect", "superblock"])]
+    write: bool,
+    #[command(flatten)]
+    force: WriteArgs,
     /// Read commands from a file
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    read: ReadArgs,
+    read: InspectArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE")]
     image: String,
@@ -72,8 +93,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let opened = open_to_read(&args.image, args.read)?;
-    let mut session = Session::new(opened);
+    let mut session = if args.write {
+        interrupt::watch()?;
+        let opened = open_to_write(&args.image)?;
+        let editor = Editor::begin(opened.device.clone(), clock(None), args.force.force);
+        Session::new(opened, Some(editor.context(&args.image)?))
+    } else {
+        Session::new(open_to_read(&args.image, args.read)?, None)
+    };
     if !args.command.is_empty() {
         session.run_line(&args.command.join(" ")).context(&args.image)?;
         return Ok(ExitCode::SUCCESS);
@@ -94,8 +121,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs the commands on standard input; at a terminal it asks for each and goes on after a failure.
 fn prompt(session: &mut Session) -> Result<()> {
-    let stdin = std::io::stdin();
-    let asks = stdin.is_terminal();
+    let asks = std::io::stdin().is_terminal();
+    let mut input = BufReader::new(interrupt::Reader(std::io::stdin()));
     let mut line = String::new();
     let mut number = 0;
     loop {
@@ -104,7 +131,7 @@ fn prompt(session: &mut Session) -> Result<()> {
             let _ = write!(stderr, "debug> ").and_then(|()| stderr.flush());
         }
         line.clear();
-        if stdin.lock().read_line(&mut line).context("standard input")? == 0 {
+        if input.read_line(&mut line).context("standard input")? == 0 {
             return Ok(());
         }
         number += 1;

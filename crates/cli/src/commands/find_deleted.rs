@@ -3,8 +3,7 @@
 mod save;
 
 use crate::error::{Context, Failure, Result};
-use crate::image::ReadArgs;
-use crate::inspect::open_to_read;
+use crate::inspect::{InspectArgs, open_to_read};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::{listing, text};
@@ -29,9 +28,10 @@ use std::process::ExitCode;
 /// so. Look at what was saved before you trust it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
-    FreeBSD, and Spindle itself, clear size and pointers of an inode before they free it: of a
-    file that was removed in an orderly way, the name is left, but not where its data was. An
-    inode has pointers if the system went down in between, or if something else freed it.
+    FreeBSD and OpenBSD clear size and pointers of an inode before they free it: of a file
+    that was removed in an orderly way, the name is left, but not where its data was. Spindle
+    also erases the name. An inode has pointers if the system went down in between, or if
+    something else freed it. Of other systems nothing is said here.
     Inodes without names that are in use are shown by the option --lost of ls and cp, and get
     names by fsck -y.
 
@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    read: ReadArgs,
+    read: InspectArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE")]
     image: String,

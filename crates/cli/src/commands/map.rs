@@ -5,13 +5,12 @@ mod picture;
 mod svg;
 
 use crate::error::{Context, Failure, Result};
-use crate::image::ReadArgs;
-use crate::inspect::open_to_read;
+use crate::inspect::{InspectArgs, open_to_read};
 use crate::outfile::{self, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
-use spindle_ffs::inspect::{FreeRuns, Fragmentation, Grid, GroupUse, Inspector, Survey, Use};
+use spindle_ffs::inspect::{Fragmentation, FreeRuns, Grid, GroupUse, Inspector, Survey, Use};
 use spindle_report::number;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,7 +61,7 @@ pub struct Args {
     #[command(flatten)]
     out: OutArgs,
     #[command(flatten)]
-    read: ReadArgs,
+    read: InspectArgs,
     /// The file, block device or partition
     #[arg(value_name = "IMAGE")]
     image: String,
@@ -162,8 +161,11 @@ fn damage(args: &Args, survey: &Survey) -> Result<ExitCode> {
         (survey.unread_inode_blocks, "unreadable blocks of inodes"),
         (groups as u64, "unreadable cylinder groups"),
     ];
-    let found: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let found: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     if found.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -38,12 +38,9 @@ impl Inspector<'_> {
     pub fn directory_slots(&self, bytes: &[u8]) -> Vec<Slot> {
         Entries::new(self.layout, bytes)
             .map(|slot| match slot {
-                Ok(entry) => Slot::Entry {
-                    at: entry.at,
-                    ino: entry.ino,
-                    kind: entry.kind,
-                    name: entry.name.to_vec(),
-                },
+                Ok(entry) => {
+                    Slot::Entry { at: entry.at, ino: entry.ino, kind: entry.kind, name: entry.name.to_vec() }
+                }
                 Err(broken) => Slot::Broken { at: broken.at, bytes: broken.bytes, why: broken.why },
             })
             .collect()

@@ -27,6 +27,8 @@ pub struct Listed {
     pub name: Vec<u8>,
     /// Its byte in the directory.
     pub at: u64,
+    /// Its byte on the device.
+    pub byte: u64,
 }
 
 /// The paths of inodes, by number.
@@ -92,7 +94,8 @@ impl Inspector<'_> {
                 match entry {
                     Ok(entry) if entry.ino != 0 => {
                         let (ino, name) = (entry.ino, entry.name.to_vec());
-                        listed.push(Listed { ino, name, at: block.at + entry.at as u64 });
+                        let byte = layout.byte(Frag(block.frag)) + entry.at as u64;
+                        listed.push(Listed { ino, name, at: block.at + entry.at as u64, byte });
                     }
                     Ok(_) => {}
                     Err(_) => damaged = true,
@@ -160,8 +163,7 @@ impl Inspector<'_> {
     /// Does the same, with the directories at hand.
     pub(super) fn names_in(&mut self, directories: &Directories, wanted: &HashSet<u32>) -> Names {
         let layout = self.layout;
-        let is_directory =
-            |ino: u32| directories.rows.binary_search_by_key(&ino, |row| row.ino).is_ok();
+        let is_directory = |ino: u32| directories.rows.binary_search_by_key(&ino, |row| row.ino).is_ok();
         let mut parents: HashMap<u32, (u32, Vec<u8>)> = HashMap::new();
         let mut hits: Vec<(u32, u32, Vec<u8>)> = Vec::new();
         let mut counts: HashMap<u32, usize> = HashMap::new();

@@ -4,10 +4,6 @@ use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{Dinode1, Dinode2, Fs};
 use spindle_ondisk::{Endian, Field as _};
 
-/// The names of fields that can be set, for messages.
-pub const INODE_FIELDS_HELP: &str = "mode, uid, gid, size, nlink, flags, gen, blocks, atime, mtime, ctime, \
-                                     birthtime, db[0] … db[11], ib[0] … ib[2]";
-
 /// How people write a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -131,7 +127,8 @@ impl Field {
                 ("fs_cstotal", _) => 8,
                 _ => size,
             };
-            let form = if matches!(element, 1 | 2 | 4 | 8) || form == Form::Text { form } else { Form::Bytes };
+            let form =
+                if matches!(element, 1 | 2 | 4 | 8) || form == Form::Text { form } else { Form::Bytes };
             elements(&mut found, name, at, size, element, form);
         }
         found

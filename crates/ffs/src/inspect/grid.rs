@@ -127,7 +127,11 @@ impl Grid {
 
     /// Returns the fragments of a row that is not cut off.
     const fn row_frags(&self) -> u64 {
-        if self.groups_per_row > 1 { self.fpg * self.groups_per_row } else { self.fpg.div_ceil(self.rows_per_group) }
+        if self.groups_per_row > 1 {
+            self.fpg * self.groups_per_row
+        } else {
+            self.fpg.div_ceil(self.rows_per_group)
+        }
     }
 
     fn row_count(&self) -> u64 {

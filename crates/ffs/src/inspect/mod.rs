@@ -3,11 +3,12 @@
 //!
 //! The readers are those of the check ([`crate::check`]), so damaged and hostile images are read as
 //! it reads them: every number is checked before it is used, memory is bounded by the size of the
-//! device, and each indirect block is entered once. Nothing is written.
+//! device, and each indirect block is entered once. Nothing is written, except by an [`Editor`].
 
 mod blocks;
 mod deleted;
 mod directories;
+mod edit;
 mod extents;
 mod fields;
 mod grid;
@@ -19,8 +20,9 @@ pub use crate::check::BlockPlace;
 pub use blocks::Slot;
 pub use deleted::{Deleted, DeletedInode, DeletedName, InodeNow, Remains};
 pub use directories::{Listed, Names};
+pub use edit::{Edited, Editor};
 pub use extents::{Contiguity, Damage, FileMap, Run};
-pub use fields::{Field, Form, INODE_FIELDS_HELP};
+pub use fields::{Field, Form};
 pub use grid::{Grid, GridRow, Use};
 pub use owners::Owner;
 pub use survey::{Fragmentation, FreeRuns, GroupUse, Survey};

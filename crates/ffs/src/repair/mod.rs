@@ -26,9 +26,9 @@
 //! as they were or as they will be, and the next one comes to the same contents.
 
 mod blocks;
-mod chunk;
+pub(crate) mod chunk;
 mod groups;
-mod image;
+pub(crate) mod image;
 mod inodes;
 mod links;
 mod lost;
@@ -36,7 +36,7 @@ mod names;
 mod plan;
 mod remedy;
 mod space;
-mod superblock;
+pub(crate) mod superblock;
 mod undo;
 
 pub use plan::Plan;

@@ -202,7 +202,7 @@ impl Round<'_> {
 }
 
 /// Takes the place of the log out of a superblock. NetBSD has it in all copies.
-pub(super) fn forget_log(superblock: &mut Superblock) {
+pub(crate) fn forget_log(superblock: &mut Superblock) {
     if superblock.dialect != Dialect::NetBsd && superblock.log_place().is_some() {
         superblock.set_log_place(None);
     }

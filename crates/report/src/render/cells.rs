@@ -34,8 +34,7 @@ type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 /// [`Error`] of the drawing library.
 pub fn cells(picture: &Cells) -> Result<String> {
     let mut out = String::new();
-    draw(picture, &mut out)
-        .map_err(|why| Error { figure: picture.title.clone(), why: why.to_string() })?;
+    draw(picture, &mut out).map_err(|why| Error { figure: picture.title.clone(), why: why.to_string() })?;
     out.push('\n');
     Ok(out)
 }

@@ -1,10 +1,10 @@
 //! A session: the image, the directory that was chosen, and the table of commands.
 
-use super::{files, parse, structures};
+use super::{edit, files, parse, structures};
 use crate::error::{Context, Failure, Result};
 use crate::output::Output;
 use spindle::inspect::Opened;
-use spindle_ffs::inspect::Inspector;
+use spindle_ffs::inspect::{Editor, Inspector};
 use spindle_ffs::{Layout, ROOT_INO, Superblock};
 
 /// What comes after a line of commands.
@@ -19,6 +19,8 @@ pub enum Outcome {
 /// A session.
 pub struct Session {
     opened: Opened,
+    /// What changes the image, if that is allowed.
+    editor: Option<Editor>,
     /// The chosen directory, and its path.
     pub directory: (u32, String),
 }
@@ -36,42 +38,145 @@ struct Command {
 const MANY: usize = usize::MAX;
 
 const COMMANDS: &[Command] = &[
-    Command { name: "super", words: "", help: "the superblock, all fields", count: (0, 0), run: structures::superblock },
+    Command {
+        name: "super",
+        words: "",
+        help: "the superblock, all fields",
+        count: (0, 0),
+        run: structures::superblock,
+    },
     Command { name: "group", words: "N", help: "a cylinder group", count: (1, 1), run: structures::group },
-    Command { name: "inode", words: "INODE", help: "an inode, all fields", count: (1, 1), run: structures::inode },
-    Command { name: "block", words: "N [AS]", help: "a block: as bytes, or AS dir, indirect, inodes", count: (1, 2), run: structures::block },
-    Command { name: "ls", words: "[INODE]", help: "the names in a directory, with their inodes", count: (0, 1), run: files::ls },
+    Command {
+        name: "inode",
+        words: "INODE",
+        help: "an inode, all fields",
+        count: (1, 1),
+        run: structures::inode,
+    },
+    Command {
+        name: "block",
+        words: "N [AS]",
+        help: "a block: as bytes, or AS dir, indirect, inodes",
+        count: (1, 2),
+        run: structures::block,
+    },
+    Command {
+        name: "ls",
+        words: "[INODE]",
+        help: "the names in a directory, with their inodes",
+        count: (0, 1),
+        run: files::ls,
+    },
     Command { name: "cd", words: "[PATH]", help: "choose a directory", count: (0, 1), run: files::cd },
     Command { name: "pwd", words: "", help: "print its path", count: (0, 0), run: files::pwd },
     Command { name: "cat", words: "INODE", help: "the contents of a file", count: (1, 1), run: files::cat },
-    Command { name: "dump", words: "INODE FILE", help: "the same into a file; holes stay holes", count: (2, 2), run: files::dump },
+    Command {
+        name: "dump",
+        words: "INODE FILE",
+        help: "the same into a file; holes stay holes",
+        count: (2, 2),
+        run: files::dump,
+    },
     Command { name: "blocks", words: "INODE", help: "where a file lies", count: (1, 1), run: files::blocks },
-    Command { name: "owner", words: "N...", help: "the inodes that have these fragments, and as what", count: (1, MANY), run: files::owner },
-    Command { name: "names", words: "INODE...", help: "all paths of these inodes", count: (1, MANY), run: files::names },
-    Command { name: "testb", words: "N...", help: "whether fragments are marked used", count: (1, MANY), run: structures::testb },
-    Command { name: "testi", words: "INODE...", help: "whether inodes are marked used", count: (1, MANY), run: structures::testi },
-    Command { name: "deleted", words: "", help: "deleted names and inodes, as find-deleted", count: (0, 0), run: files::deleted },
+    Command {
+        name: "owner",
+        words: "N...",
+        help: "the inodes that have these fragments, and as what",
+        count: (1, MANY),
+        run: files::owner,
+    },
+    Command {
+        name: "names",
+        words: "INODE...",
+        help: "all paths of these inodes",
+        count: (1, MANY),
+        run: files::names,
+    },
+    Command {
+        name: "testb",
+        words: "N...",
+        help: "whether fragments are marked used",
+        count: (1, MANY),
+        run: structures::testb,
+    },
+    Command {
+        name: "testi",
+        words: "INODE...",
+        help: "whether inodes are marked used",
+        count: (1, MANY),
+        run: structures::testi,
+    },
+    Command {
+        name: "deleted",
+        words: "",
+        help: "deleted names and inodes, as find-deleted",
+        count: (0, 0),
+        run: files::deleted,
+    },
+    Command {
+        name: "set",
+        words: "INODE FIELD VALUE",
+        help: "set a field of an inode (-w)",
+        count: (3, 3),
+        run: edit::set,
+    },
+    Command {
+        name: "setsuper",
+        words: "FIELD VALUE",
+        help: "set a field of the superblock (-w)",
+        count: (2, 2),
+        run: edit::setsuper,
+    },
+    Command {
+        name: "clri",
+        words: "INODE",
+        help: "make an inode a free one (-w)",
+        count: (1, 1),
+        run: edit::clri,
+    },
+    Command {
+        name: "link",
+        words: "INODE PATH",
+        help: "enter a name; the count of links stays (-w)",
+        count: (2, 2),
+        run: edit::link,
+    },
+    Command {
+        name: "unlink",
+        words: "PATH",
+        help: "remove a name; the inode stays (-w)",
+        count: (1, 1),
+        run: edit::unlink,
+    },
     Command { name: "help", words: "", help: "this list", count: (0, 0), run: help },
     Command { name: "quit", words: "", help: "end the session", count: (0, 0), run: |_, _, _| Ok(()) },
 ];
 
 impl Session {
     /// Begins in the root directory.
-    pub fn new(opened: Opened) -> Self {
-        Self { opened, directory: (ROOT_INO, "/".into()) }
+    pub fn new(opened: Opened, editor: Option<Editor>) -> Self {
+        Self { opened, editor, directory: (ROOT_INO, "/".into()) }
+    }
+
+    /// Returns what changes the image.
+    ///
+    /// # Errors
+    /// If that was not allowed.
+    pub fn editor(&mut self) -> Result<&mut Editor> {
+        self.editor.as_mut().ok_or_else(|| Failure::new("changes nothing without -w"))
     }
 
     /// Returns the file system to be looked at.
     pub fn inspector(&self) -> Inspector<'_> {
-        Inspector::new(&*self.opened.device, &self.opened.superblock)
+        Inspector::new(&*self.opened.device, self.superblock())
     }
 
     pub fn superblock(&self) -> &Superblock {
-        &self.opened.superblock
+        self.editor.as_ref().map_or(&self.opened.superblock, Editor::superblock)
     }
 
     pub fn layout(&self) -> &Layout {
-        &self.opened.superblock.layout
+        &self.superblock().layout
     }
 
     /// Returns the inode that a word names, by number or by path.

@@ -46,7 +46,10 @@ pub fn group(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
         layout.cgimin(cgx),
         layout.cgdmin(cgx)
     ))?;
-    out.line(format!("  cg_cs         ndir {} nbfree {} nifree {} nffree {}", cs.cs_ndir, cs.cs_nbfree, cs.cs_nifree, cs.cs_nffree))?;
+    out.line(format!(
+        "  cg_cs         ndir {} nbfree {} nifree {} nffree {}",
+        cs.cs_ndir, cs.cs_nbfree, cs.cs_nifree, cs.cs_nffree
+    ))?;
     out.line(format!("  cg_ndblk      {}", map.ndblk))?;
     out.line(format!("  cg_rotor      {}", group.rotor()))?;
     out.line(format!("  cg_frotor     {}", group.frotor()))?;
@@ -110,8 +113,13 @@ pub fn value(field: &Field, bytes: &[u8], endian: Endian) -> String {
             }),
         };
     };
-    match field.form {
-        Form::Octal => format!("{number:#o}").replacen("0o", "0", 1),
+    number_text(field.form, number)
+}
+
+/// Returns a number as people write it.
+pub fn number_text(form: Form, number: i128) -> String {
+    match form {
+        Form::Octal if number != 0 => format!("0{number:o}"),
         Form::Hex => format!("{number:#x}"),
         Form::Time => {
             let time = i64::try_from(number).map(|secs| date::exact(Timestamp::new(secs, 0)));
@@ -191,9 +199,7 @@ fn show_slot(out: &mut Output, slot: &Slot) -> Result<()> {
             let kind = kind.map(|kind| kind.to_string()).unwrap_or_default();
             out.line(format!("{at:>6} {ino:>10} {kind:>2} {}", text::printable(name)))
         }
-        Slot::Broken { at, bytes, why } => {
-            out.line(format!("{at:>6} {bytes} bytes are no entries: {why}"))
-        }
+        Slot::Broken { at, bytes, why } => out.line(format!("{at:>6} {bytes} bytes are no entries: {why}")),
     }
 }
 
@@ -215,8 +221,10 @@ fn dump(out: &mut Output, base: u64, bytes: &[u8]) -> Result<()> {
             let gap = if n == DUMP_LINE / 2 { "  " } else { " " };
             let _ = write!(hex, "{gap}{byte:02x}");
         }
-        let letters: String =
-            line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
+        let letters: String = line
+            .iter()
+            .map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' })
+            .collect();
         out.line(format!("{:010x} {hex:<50} |{letters}|", base + (n * DUMP_LINE) as u64))?;
     }
     out.line(format!("{:010x}", base + bytes.len() as u64))
