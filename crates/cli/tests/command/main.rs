@@ -10,6 +10,7 @@ mod files;
 mod fitting;
 mod helpers;
 mod images;
+mod inspect;
 mod interrupts;
 mod lab;
 mod log;

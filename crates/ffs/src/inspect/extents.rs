@@ -238,3 +238,26 @@ fn follows(run: &Run, place: BlockPlace, layout: &Layout) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: the layout score is the share of the blocks, without the first, that follow the one
+    /// before; a file of one block has none.
+    #[test]
+    fn layout_scores() {
+        let score = |frags: &[u64]| {
+            let mut counter = Counter::default();
+            for (lbn, &frag) in (0..).zip(frags) {
+                counter.add(Piece { place: BlockPlace::Data { lbn }, frag, frags: 8 });
+            }
+            (counter.counted.runs, counter.counted.score())
+        };
+        assert_eq!(score(&[]), (0, None));
+        assert_eq!(score(&[80]), (1, None));
+        assert_eq!(score(&[80, 88, 96]), (1, Some(1.0)));
+        assert_eq!(score(&[80, 72, 64]), (3, Some(0.0)));
+        assert_eq!(score(&[80, 88, 800, 808, 816]), (2, Some(0.75)));
+    }
+}

@@ -65,3 +65,61 @@ fn stale_entry(layout: &Layout, bytes: &[u8], at: usize) -> Option<(Stale, usize
 fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.iter().any(|byte| matches!(byte, 0 | b'/')) && !matches!(name, b"." | b"..")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::newfs::{Format, Parameters, Plan};
+    use crate::repair::chunk;
+    use spindle_ondisk::Field;
+
+    /// Removes a name as the BSDs do: only the length of the entry before changes.
+    fn remove(layout: &Layout, bytes: &mut [u8], name: &[u8]) {
+        let entries: Vec<_> = Entries::new(layout, bytes).map(|slot| slot.ok().unwrap()).collect();
+        let n = entries.iter().position(|entry| entry.ino != 0 && entry.name == name).unwrap();
+        let (at, end) = (entries[n].at, entries.get(n + 1).map_or(bytes.len(), |next| next.at));
+        if n == 0 {
+            return 0_u32.put(&mut bytes[at..], layout.endian);
+        }
+        let start = entries[n - 1].at;
+        u16::try_from(end - start).unwrap().put(&mut bytes[start + 4..], layout.endian);
+    }
+
+    fn stale(layout: &Layout, bytes: &[u8]) -> Vec<(u32, String)> {
+        let mut found = Vec::new();
+        stale_entries(layout, bytes, &mut HashSet::new(), &mut |_, stale| {
+            found.push((stale.ino, String::from_utf8(stale.name).unwrap()));
+        });
+        found
+    }
+
+    /// Promise: names that were removed are found until others are written over them, with the
+    /// inode unless that was cleared; bytes that cannot be entries are passed over.
+    #[test]
+    fn removed_names_are_found() {
+        for format in [Format::Ufs1, Format::Ufs2] {
+            let mut wishes = Parameters::new(16 << 20);
+            wishes.format = format;
+            let layout = Plan::new(&wishes).unwrap().layout;
+            let mut bytes = vec![0; layout.dirblksiz as usize];
+            chunk::empty(&layout, &mut bytes);
+            for (ino, name) in [(10, "first"), (11, "second"), (12, "third-and-long"), (13, "last")] {
+                assert!(chunk::insert(&layout, &mut bytes, ino, 8, name.as_bytes()));
+            }
+            assert_eq!(stale(&layout, &bytes), []);
+            remove(&layout, &mut bytes, b"third-and-long");
+            remove(&layout, &mut bytes, b"second");
+            let found =
+                |list: &[(u32, &str)]| list.iter().map(|&(i, n)| (i, n.to_owned())).collect::<Vec<_>>();
+            assert_eq!(stale(&layout, &bytes), found(&[(11, "second"), (12, "third-and-long")]));
+            remove(&layout, &mut bytes, b"first");
+            let all = found(&[(0, "first"), (11, "second"), (12, "third-and-long")]);
+            assert_eq!(stale(&layout, &bytes), all);
+            // Behind a new name in the same place, the old ones may be left.
+            let mut reused = bytes.clone();
+            reused[..4].fill(0);
+            u32::from(layout.fs_ipg * layout.fs_ncg).put(&mut reused[16..], layout.endian);
+            assert_eq!(stale(&layout, &reused), found(&[(0, "first"), (12, "third-and-long")]));
+        }
+    }
+}
