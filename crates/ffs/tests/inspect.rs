@@ -293,7 +293,7 @@ fn deleted_inodes() {
         let fs = filled.open();
         let keep = fs.lookup(fs.root(), b"file39").unwrap().ino;
         let mut at = 0;
-        while let Ok(written) = fs.write(keep, at, &[9; 1 << 16], Privilege::Root) {
+        while let Ok(written) = fs.write(keep, at, &[9; 1 << 13], Privilege::Root) {
             at += written as u64;
         }
         fs.forget(keep, 1);
@@ -341,7 +341,7 @@ fn edits() {
             let report = check(device, &Options::default(), &mut |_| ()).unwrap();
             assert!(!report.marked_clean);
             let damage = report.findings.iter().filter(|found| found.severity.is_damage());
-            damage.map(|found| found.to_string()).collect::<Vec<_>>()
+            damage.map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(damage(&*filled.device), Vec::<String>::new());
 

@@ -21,13 +21,16 @@ const MOST_BYTES: usize = 1 << 22;
 const CHANGES: usize = 8;
 
 /// Asks everything that there is to ask about an image.
+///
+/// # Panics
+/// If the rows of the map are not the whole file system.
 pub fn look(device: &dyn Device, rng: &mut SmallRng) {
     let Ok(superblock) = Superblock::salvage(device) else { return };
     let layout = &superblock.layout;
     let mut inspector = Inspector::new(device, &superblock);
     let survey = inspector.survey(Grid::new(layout, 24, 70), &mut |_, _| ());
     let shown: u64 = survey.grid.rows().iter().map(|row| row.frags).sum();
-    assert_eq!(shown, layout.fs_size, "the rows of the map are not the file system");
+    assert_eq!(shown, layout.fs_size, "the rows of the map");
     let _ = survey.fragmentation.layout_score();
     let deleted = inspector.deleted(&mut |_, _| ());
     for inode in &deleted.inodes {

@@ -12,7 +12,7 @@
 
 use super::directories::Directories;
 use super::names::stale_entries;
-use super::{Inspector, Progress};
+use super::{Inspector, Progress, Sink};
 use crate::check::BlockPlace;
 use crate::check::inodes::bad_address;
 use crate::check::node::{Node, kind};
@@ -244,7 +244,7 @@ impl Inspector<'_> {
         &mut self,
         deleted: &Deleted,
         inode: &DeletedInode,
-        visit: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+        visit: Sink<'_, E>,
     ) -> Result<u64, E> {
         let layout = self.layout;
         let mut pieces = Vec::new();

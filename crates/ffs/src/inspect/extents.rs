@@ -1,6 +1,6 @@
 //! The blocks of one file: which, in which order, and how far from each other.
 
-use super::Inspector;
+use super::{Inspector, Sink};
 use crate::check::BlockPlace;
 use crate::check::inodes::bad_address;
 use crate::check::node::Node;
@@ -184,7 +184,7 @@ impl Inspector<'_> {
     pub fn read_file<E: From<spindle_vfs::Error>>(
         &mut self,
         ino: u32,
-        visit: &mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>,
+        visit: Sink<'_, E>,
     ) -> std::result::Result<u64, E> {
         let map = self.file_map(ino)?;
         let layout = self.layout;

@@ -120,11 +120,9 @@ impl Field {
                 _ if name.ends_with("time") => Form::Time,
                 _ => Form::Signed,
             };
-            let element = match (name, size) {
-                (_, 1 | 2 | 4 | 8) if name != "fs_id" => size,
-                ("fs_fsmnt" | "fs_volname", _) => size,
-                ("fs_old_cstotal" | "fs_id" | "fs_snapinum", _) => 4,
-                ("fs_cstotal", _) => 8,
+            let element = match name {
+                "fs_old_cstotal" | "fs_id" | "fs_snapinum" => 4,
+                "fs_cstotal" => 8,
                 _ => size,
             };
             let form =

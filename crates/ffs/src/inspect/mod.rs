@@ -52,6 +52,10 @@ pub struct Inspector<'a> {
 
 /// How far a pass over all groups has come: groups done, and groups in all.
 pub type Progress<'p> = &'p mut dyn FnMut(u32, u32);
+/// What takes bytes of a file, each time with where in the file they stand.
+pub type Sink<'s, E> = &'s mut dyn FnMut(u64, &[u8]) -> std::result::Result<(), E>;
+/// What looks at an inode: its number and its bytes.
+type VisitInode<'v, 'a> = &'v mut dyn FnMut(&mut Reader<'a>, &mut Walker, u32, &[u8]);
 
 /// What an inode says of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,11 +215,7 @@ impl<'a> Inspector<'a> {
 
     /// Calls `visit` with the number and the bytes of each inode that is not all zeros, in order.
     /// Returns the number of blocks of inodes that cannot be read.
-    fn each_inode(
-        &mut self,
-        progress: Progress<'_>,
-        visit: &mut dyn FnMut(&mut Reader<'a>, &mut Walker, u32, &[u8]),
-    ) -> u64 {
+    fn each_inode(&mut self, progress: Progress<'_>, visit: VisitInode<'_, 'a>) -> u64 {
         let layout = self.layout;
         let mut unread = 0;
         let mut walker = Walker::default();

@@ -118,7 +118,7 @@ mod tests {
             // Behind a new name in the same place, the old ones may be left.
             let mut reused = bytes.clone();
             reused[..4].fill(0);
-            u32::from(layout.fs_ipg * layout.fs_ncg).put(&mut reused[16..], layout.endian);
+            layout.inodes().put(&mut reused[16..], layout.endian);
             assert_eq!(stale(&layout, &reused), found(&[(0, "first"), (12, "third-and-long")]));
         }
     }

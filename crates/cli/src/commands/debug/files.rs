@@ -14,7 +14,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Zeros of a hole that are written at once.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Fails if something could not be read.
 fn complete(unread: u64) -> Result<()> {

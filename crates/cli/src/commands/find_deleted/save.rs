@@ -11,11 +11,11 @@ use std::path::Path;
 #[derive(Serialize)]
 struct Manifest {
     note: &'static str,
-    files: Vec<Saved>,
+    files: Vec<FileReport>,
 }
 
 #[derive(Serialize)]
-struct Saved {
+struct FileReport {
     /// Name of the file; none if nothing was left.
     file: Option<String>,
     saved_bytes: u64,
@@ -52,7 +52,7 @@ pub fn save(inspector: &mut Inspector<'_>, deleted: &Deleted, dir: &Path) -> Res
         crate::interrupt::check()?;
         let report = inode_report(deleted, inode);
         let mut saved =
-            Saved { file: None, saved_bytes: 0, unreadable_blocks: 0, failure: None, inode: report };
+            FileReport { file: None, saved_bytes: 0, unreadable_blocks: 0, failure: None, inode: report };
         let remains = inode.remains;
         if remains.free + remains.shared > 0 {
             let name = format!("inode-{}", inode.ino);
@@ -76,7 +76,7 @@ fn write(
     deleted: &Deleted,
     inode: &DeletedInode,
     path: &Path,
-    saved: &mut Saved,
+    saved: &mut FileReport,
 ) -> Result<()> {
     let mut file = File::create_new(path)?;
     let mut bytes_saved = 0;

@@ -39,7 +39,7 @@ impl Paint {
         for run in cells.chunk_by(|a, b| a == b) {
             let letters: String = run.iter().map(|cell| cell.map_or(' ', Use::letter)).collect();
             match run[0].filter(|_| self.0) {
-                Some(used) => text += &format!("\x1b[{}m{letters}\x1b[0m", colour(used)),
+                Some(used) => text.extend(["\x1b[", colour(used), "m", &letters, "\x1b[0m"]),
                 None => text += &letters,
             }
         }
