@@ -211,7 +211,7 @@ fn files_and_names() {
 /// these.
 #[test]
 fn deleted_names_of_a_real_system() {
-    for real in present(&["openbsd28-ufs1"]) {
+    for real in present(&["openbsd28-ufs1", "openbsd28-43bsd"]) {
         let device = ReadOnly(MemoryDevice::from_bytes(&real.image()));
         let superblock = Superblock::open(&device).unwrap();
         let deleted = Inspector::new(&device, &superblock).deleted(&mut |_, _| ());

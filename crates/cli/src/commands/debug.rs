@@ -9,6 +9,7 @@ mod structures;
 use crate::error::{Context, Failure, Result};
 use crate::image::WriteArgs;
 use crate::inspect::{InspectArgs, open_to_read, open_to_write};
+use crate::interruptible::Interruptible;
 use crate::{interrupt, logger};
 use session::{Outcome, Session};
 use spindle::newfs::clock;
@@ -16,6 +17,7 @@ use spindle_ffs::inspect::Editor;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Look inside a UFS file system, structure by structure
 ///
@@ -95,8 +97,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut session = if args.write {
         interrupt::watch()?;
-        let opened = open_to_write(&args.image)?;
+        let mut opened = open_to_write(&args.image)?;
         let editor = Editor::begin(opened.device.clone(), clock(None), args.force.force);
+        // A long read ends after a signal, but no change is left half done.
+        opened.device = Arc::new(Interruptible(opened.device));
         Session::new(opened, Some(editor.context(&args.image)?))
     } else {
         Session::new(open_to_read(&args.image, args.read)?, None)

@@ -4,9 +4,10 @@ mod save;
 
 use crate::error::{Context, Failure, Result};
 use crate::inspect::{InspectArgs, open_to_read};
+use crate::interruptible::Interruptible;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::{listing, text};
+use crate::{interrupt, listing, text};
 use serde::Serialize;
 use spindle_ffs::Layout;
 use spindle_ffs::inspect::{Deleted, DeletedInode, DeletedName, InodeNow, Inspector, Remains};
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 ///
 /// With --save, what of the deleted inodes is in free blocks is copied into a directory: a file
 /// inode-N for each, and manifest.json, which says for each how sure it is. Blocks that are in use
-/// again are not copied, and are holes in the file. Nothing is written to the image.
+/// again are not copied, and are holes in the file. Nothing is written to the image. If a signal
+/// ends it, the manifest lists what was saved until then.
 ///
 /// A block that is free now may have been used for another file since; nothing on the disk says
 /// so. Look at what was saved before you trust it.
@@ -100,15 +102,18 @@ struct InodeReport {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(dir) = &args.save {
+        interrupt::watch()?;
         save::check(dir)?;
     }
     let opened = open_to_read(&args.image, args.read)?;
-    let mut inspector = Inspector::new(&*opened.device, &opened.superblock);
+    let device = Interruptible(&*opened.device);
+    let mut inspector = Inspector::new(&device, &opened.superblock);
     let progress = Progress::of_fraction("find-deleted");
     let deleted = inspector.deleted(&mut |done, groups| {
         progress.set(u64::from(done) * 1000 / u64::from(groups.max(1)), "inodes");
     });
     drop(progress);
+    interrupt::check()?;
     let failed = match &args.save {
         Some(dir) => save::save(&mut inspector, &deleted, dir).context(dir.display())?,
         None => 0,

@@ -51,6 +51,30 @@ fn map_shows_what_is_where() {
     assert!(before == std::fs::read(bench.path("a.img")).unwrap(), "map has written");
 }
 
+/// Promise: the space of the log is shown as that, and is no file of the statistics.
+#[test]
+fn map_shows_the_log() {
+    let bench = Bench::new();
+    bench.ok("newfs --log=1m -s 32m a.img");
+    let found = bench.json("map --json a.img");
+    let fsize = found["fragment_bytes"].as_u64().unwrap();
+    let log = found["uses"].as_array().unwrap().iter().find(|used| used[0] == "log").unwrap();
+    assert!(log[1].as_u64().unwrap() >= (1 << 20) / fsize, "{log}");
+    assert_eq!(found["fragmentation"]["files"], 0);
+}
+
+/// Promise: debug -w is refused while another program uses the image, and changes nothing then.
+#[test]
+fn debug_respects_locks() {
+    let bench = filled("");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    let options = spindle_device::OpenOptions::read_write();
+    let held = spindle_device::FileDevice::open(bench.path("a.img"), &options).unwrap();
+    bench.fails("debug -w a.img clri /big", 1, &["a.img", "in use"]);
+    drop(held);
+    assert!(before == std::fs::read(bench.path("a.img")).unwrap());
+}
+
 /// Promise: the map of a file names its blocks in order; what is no file or no UFS is refused.
 #[test]
 fn map_shows_a_file() {

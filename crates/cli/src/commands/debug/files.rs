@@ -157,7 +157,8 @@ pub fn blocks(session: &mut Session, out: &mut Output, words: &[String]) -> Resu
 pub fn owner(session: &mut Session, out: &mut Output, words: &[String]) -> Result<()> {
     let frags: Vec<u64> = words.iter().map(|word| number(word)).collect::<Result<_>>()?;
     let mut inspector = session.inspector();
-    for (frag, owners) in inspector.owners(&frags, &mut |_, _| ())? {
+    let owners = session.with_progress("owner", |inspector, progress| inspector.owners(&frags, progress))?;
+    for (frag, owners) in owners {
         let marked = match inspector.is_frag_used(frag) {
             Ok(true) => "marked used",
             Ok(false) => "marked free",
@@ -177,7 +178,7 @@ pub fn owner(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
 pub fn names(session: &mut Session, out: &mut Output, words: &[String]) -> Result<()> {
     let inodes: Vec<u32> = words.iter().map(|word| session.find(word)).collect::<Result<_>>()?;
     let wanted: HashSet<u32> = inodes.iter().copied().collect();
-    let names = session.inspector().names(&wanted, &mut |_, _| ());
+    let names = session.with_progress("names", |inspector, progress| inspector.names(&wanted, progress));
     for ino in inodes {
         match names.get(&ino) {
             None => out.line(format!("{ino:>8} no name"))?,
@@ -193,7 +194,7 @@ pub fn names(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
 
 /// Prints what was deleted.
 pub fn deleted(session: &mut Session, out: &mut Output, _: &[String]) -> Result<()> {
-    let deleted = session.inspector().deleted(&mut |_, _| ());
+    let deleted = session.with_progress("deleted", |inspector, progress| inspector.deleted(progress));
     crate::commands::find_deleted::show(out, session.layout(), &deleted)
 }
 

@@ -2,7 +2,9 @@
 
 use super::{edit, files, parse, structures};
 use crate::error::{Context, Failure, Result};
+use crate::interrupt;
 use crate::output::Output;
+use crate::progress::Progress;
 use spindle::inspect::Opened;
 use spindle_ffs::inspect::{Editor, Inspector};
 use spindle_ffs::{Layout, ROOT_INO, Superblock};
@@ -191,6 +193,18 @@ impl Session {
         }
     }
 
+    /// Calls `work` with a progress bar that is named after the command.
+    pub fn with_progress<T>(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Inspector<'_>, &mut dyn FnMut(u32, u32)) -> T,
+    ) -> T {
+        let progress = Progress::of_fraction(name);
+        work(&mut self.inspector(), &mut |done, groups| {
+            progress.set(u64::from(done) * 1000 / u64::from(groups.max(1)), "inodes");
+        })
+    }
+
     /// Runs the commands of a line.
     ///
     /// # Errors
@@ -212,6 +226,7 @@ impl Session {
             let mut out = Output::stdout();
             let done = (command.run)(self, &mut out, &words[1..]).context(name);
             out.finish()?;
+            interrupt::check()?;
             done?;
         }
         Ok(Outcome::Continue)

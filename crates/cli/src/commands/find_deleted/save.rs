@@ -2,6 +2,7 @@
 
 use super::{InodeReport, inode_report};
 use crate::error::{Context, Failure, Result};
+use crate::interrupt;
 use serde::Serialize;
 use spindle_ffs::inspect::{Deleted, DeletedInode, Inspector};
 use std::fs::File;
@@ -48,8 +49,12 @@ pub fn save(inspector: &mut Inspector<'_>, deleted: &Deleted, dir: &Path) -> Res
     std::fs::create_dir_all(dir)?;
     let mut files = Vec::new();
     let mut failed = 0;
+    let mut interrupted = Ok(());
     for inode in &deleted.inodes {
-        crate::interrupt::check()?;
+        interrupted = interrupt::check();
+        if interrupted.is_err() {
+            break;
+        }
         let report = inode_report(deleted, inode);
         let mut saved =
             FileReport { file: None, saved_bytes: 0, unreadable_blocks: 0, failure: None, inode: report };
@@ -67,6 +72,7 @@ pub fn save(inspector: &mut Inspector<'_>, deleted: &Deleted, dir: &Path) -> Res
     let text = manifest.map_err(|error| Failure::new(error.to_string()))?;
     let mut file = File::create_new(dir.join("manifest.json")).context("manifest.json")?;
     file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).context("manifest.json")?;
+    interrupted?;
     Ok(failed)
 }
 
