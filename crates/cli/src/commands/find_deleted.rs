@@ -30,10 +30,10 @@ use std::process::ExitCode;
 /// so. Look at what was saved before you trust it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
-    FreeBSD and OpenBSD clear size and pointers of an inode before they free it: of a file
-    that was removed in an orderly way, the name is left, but not where its data was. Spindle
-    also erases the name. An inode has pointers if the system went down in between, or if
-    something else freed it. Of other systems nothing is said here.
+    FreeBSD, OpenBSD and illumos clear size and pointers of an inode before they free it: of a
+    file that was removed in an orderly way, the name is left, but not where its data was.
+    Spindle also erases the name. An inode has pointers if the system went down in between,
+    or if something else freed it. Of other systems nothing is said here.
     Inodes without names that are in use are shown by the option --lost of ls and cp, and get
     names by fsck -y.
 

@@ -1,9 +1,9 @@
 //! What was deleted and is still there: names in directories, and inodes with their pointers.
 //!
 //! A system that removes a name adds its space to the entry before; the bytes stay until another
-//! name needs them, except where Spindle has removed it. When the last name of a file goes, FreeBSD
-//! and OpenBSD (and Spindle) clear the size and the pointers of the inode before they free it, so
-//! that only its number can be seen in the old name.
+//! name needs them, except where Spindle has removed it. When the last name of a file goes,
+//! FreeBSD, OpenBSD and illumos (and Spindle) clear the size and the pointers of the inode before
+//! they free it, so that only its number can be seen in the old name.
 //! Pointers stay where that did not get so far (a crash, a disk that was taken away), or where
 //! other software freed the inode.
 //!

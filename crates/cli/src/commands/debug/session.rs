@@ -239,3 +239,19 @@ fn help(_: &mut Session, out: &mut Output, _: &[String]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::COMMANDS;
+
+    /// Promise: the manual lists every command, with its words.
+    #[test]
+    fn commands_are_in_the_manual() {
+        let command = <super::super::Args as clap::Args>::augment_args(clap::Command::new("debug"));
+        let manual = command.get_after_long_help().unwrap().to_string();
+        for command in COMMANDS {
+            let line = format!("{} {}", command.name, command.words);
+            assert!(manual.contains(line.trim_end()), "{line}");
+        }
+    }
+}
