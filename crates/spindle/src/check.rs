@@ -269,6 +269,8 @@ fn check_ffs(
     let mut report = plan.before.clone();
     let mut marking = Marking::Unchanged;
     if report.is_clean() && report.replica.is_none() && !report.marked_clean {
+        // An edit takes the log out of the superblock.
+        spindle_ffs::repair::find_log(&device, &clock)?;
         let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
         report.marked_clean = objections.is_empty();
         marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };

@@ -187,6 +187,21 @@ fn debug_writes() {
     }
 }
 
+/// Promise: when a check has found nothing wrong with what was changed, the log is used again.
+#[test]
+fn the_log_is_found_again() {
+    let bench = Bench::new();
+    bench.ok("newfs --log=1m -s 32m a.img");
+    let log = |bench: &Bench| bench.json("tunefs -p --json a.img")["log"].clone();
+    let before = log(&bench);
+    bench.ok("debug -w a.img set 2 mtime 2001-02-03");
+    assert!(before.is_object() && log(&bench).is_null());
+    let checked = bench.ok("fsck -p a.img");
+    assert!(checked.contains("marked clean"), "{checked}");
+    assert_eq!(log(&bench), before);
+    bench.check("a.img");
+}
+
 /// Promise: what is left of a deleted file is saved with how sure it is, and never over other
 /// files; the image is not written.
 #[test]

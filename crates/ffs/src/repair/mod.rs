@@ -39,6 +39,7 @@ mod space;
 pub(crate) mod superblock;
 mod undo;
 
+pub use lost::find_log;
 pub use plan::Plan;
 pub use remedy::{Remedy, remedy};
 pub use undo::undo;
