@@ -14,6 +14,7 @@ mod date;
 mod describe;
 mod error;
 mod image;
+mod inspect;
 mod interrupt;
 mod interruptible;
 mod listing;

@@ -269,6 +269,8 @@ fn check_ffs(
     let mut report = plan.before.clone();
     let mut marking = Marking::Unchanged;
     if report.is_clean() && report.replica.is_none() && !report.marked_clean {
+        // An edit takes the log out of the superblock.
+        spindle_ffs::repair::find_log(&device, &clock)?;
         let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
         report.marked_clean = objections.is_empty();
         marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };
@@ -319,7 +321,7 @@ pub fn undo(spec: &Spec, file: &Path) -> Result<usize> {
 }
 
 /// Replays the log, in memory only if `dry_run`. Returns the device after the replay.
-fn recover(
+pub(crate) fn recover(
     device: Arc<dyn Device>,
     dry_run: bool,
 ) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {

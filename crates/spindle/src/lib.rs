@@ -45,8 +45,9 @@
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
 //! directories, tar streams and images in any direction. [`walk`] goes through a tree, [`mode`]
 //! reads permissions as `chmod` does, [`flags`] file flags as `chflags` does, and [`pattern`]
-//! patterns of names. The command line `spindle` is a user of this crate and has nothing that it
-//! lacks, except mounts (crate `spindle_fuse`) and the laboratory.
+//! patterns of names. [`inspect`] opens a fast file system to be looked at inside, without a mount,
+//! and [`mod@growfs`] makes one larger. The command line `spindle` is a user of this crate and has
+//! nothing that it lacks, except mounts (crate `spindle_fuse`) and the laboratory.
 //!
 //! # Stability
 //!
@@ -65,6 +66,7 @@ pub mod flags;
 mod foreign;
 pub mod growfs;
 pub mod image;
+pub mod inspect;
 pub mod mode;
 pub mod mounted;
 pub mod newfs;

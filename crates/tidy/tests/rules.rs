@@ -101,6 +101,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
     ("repair", &["format", "log", "volume", "tree", "check", "repair"]),
     ("growfs", &["format", "newfs", "check", "repair", "growfs"]),
+    ("inspect", &["format", "log", "check", "repair", "inspect"]),
 ];
 
 /// Promise: inside a file system a folder names only those below it, so that it can be read and

@@ -2,6 +2,7 @@
 
 use crate::base::{Base, MADE};
 use crate::exercise::{change, walk};
+use crate::inspect::{edit, look};
 use crate::memory::measure;
 use crate::mutate::{Mutant, mutate};
 use crate::overlay::{Allowance, Overlay, Usage};
@@ -90,8 +91,10 @@ impl CaseRun {
             let _ = fs.unmount();
             true
         })?;
+        let mut random = rng.clone();
+        self.phase("look inside", |device| look(&**device, &mut random))?;
         if self.device.usage().writes > 0 {
-            return Err(self.failure("open and walk, read-only", "the device was written to".into()));
+            return Err(self.failure("reading", "the device was written to".into()));
         }
         self.outcome.checked = self.phase("check", run_check)?;
         self.outcome.changed = self.phase("open, walk and change", |device| {
@@ -102,6 +105,10 @@ impl CaseRun {
         })?;
         if self.outcome.changed.is_some() {
             self.phase("check after changes", run_check)?;
+        }
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(MADE + 2000));
+        if self.phase("edit", |device| edit(device.clone(), clock, &mut random))? {
+            self.phase("check after edits", run_check)?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ pub mod crash;
 pub mod exercise;
 pub mod faults;
 pub mod geometry;
+pub mod inspect;
 pub mod memory;
 pub mod mutate;
 pub mod overlay;

@@ -7,10 +7,12 @@ mod chmod;
 mod chown;
 mod completions;
 mod cp;
+mod debug;
 mod df;
 mod du;
 mod export;
 mod find;
+mod find_deleted;
 mod fsck;
 mod growfs;
 mod import;
@@ -19,6 +21,7 @@ mod lab;
 mod ln;
 mod ls;
 mod man;
+mod map;
 mod mfs;
 mod mkdir;
 mod mount;
@@ -90,6 +93,9 @@ pub enum Command {
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
     Growfs(growfs::Args),
+    Map(map::Args),
+    Debug(debug::Args),
+    FindDeleted(find_deleted::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -128,6 +134,9 @@ impl Command {
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
             Self::Growfs(args) => growfs::run(args),
+            Self::Map(args) => map::run(args),
+            Self::Debug(args) => debug::run(args),
+            Self::FindDeleted(args) => find_deleted::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

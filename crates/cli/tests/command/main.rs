@@ -11,6 +11,7 @@ mod fitting;
 mod growfs;
 mod helpers;
 mod images;
+mod inspect;
 mod interrupts;
 mod lab;
 mod log;

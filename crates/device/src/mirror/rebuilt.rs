@@ -153,9 +153,9 @@ impl Mirror {
 
     /// Reads all members that are whole, compares them, and makes them equal: what the judge says
     /// is right counts, and of the rest, if `undecided`, what the first member has that can be
-    /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as each
-    /// has it. Calls `progress` with the bytes that are done. The
-    /// mirror can be used meanwhile.
+    /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as
+    /// each has it. Calls `progress` with the bytes that are done. The mirror can be used
+    /// meanwhile.
     ///
     /// # Errors
     /// Those of the devices, if no member can be read or one can no longer be written.

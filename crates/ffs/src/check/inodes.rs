@@ -7,20 +7,18 @@
 
 use super::finding::Finding;
 use super::node::{Node, kind};
+use super::scan::{self, InodeBlocks, Unread};
 use super::state::{BlockMap, DirBlock, Directory, Duplicate, InodeState, Link, MAX_DUPLICATES, State, mask};
 use super::terms::{BadAddress, BlockPlace};
 use super::walk::{Next, Piece, Step, Walker};
 use super::{Checker, Findings, Phase};
 use crate::format::ckhash::check_hash;
-use crate::format::group::{Group, GroupMap};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::format::units::Frag;
 use spindle_tree::xattr::prefix;
 use std::collections::HashMap;
 
-/// Bytes read at once.
-const RUN_BYTES: usize = 1 << 20;
 /// Bad or doubly held blocks of one inode before the rest of it is left alone.
 const MAX_BLOCKS: u32 = 10;
 /// First inode that a file can have: 0 is none, 1 is the whiteout.
@@ -34,7 +32,7 @@ impl Checker<'_> {
         for cgx in 0..self.layout.fs_ncg {
             self.report_progress(Phase::Inodes, cgx.into(), self.layout.fs_ncg.into());
             self.check_replica(cgx);
-            let initialised = self.initialised(cgx);
+            let initialised = scan::initialised(self.layout, &mut self.reader, cgx);
             let mut states = vec![InodeState::default(); initialised.unwrap_or(self.layout.fs_ipg) as usize];
             let mut used = 0;
             self.each_inode_block(cgx, initialised, &mut |checker, first, bytes| {
@@ -59,17 +57,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns how many inodes of a group were ever initialised; `None` if the group cannot say.
-    fn initialised(&mut self, cgx: u32) -> Option<u32> {
-        let layout = self.layout;
-        if layout.version == Version::Ufs1 {
-            return Some(layout.fs_ipg);
-        }
-        let block = self.reader.read(layout.byte(layout.cgtod(cgx)), layout.fs_cgsize as usize, 0).ok()?;
-        let map = GroupMap::check(layout, block, cgx).ok()?;
-        Some(Group::new(layout, &map, block).initediblk().min(layout.fs_ipg))
-    }
-
     /// Calls `visit` with the first inode and the bytes of each block of inodes of a group.
     fn each_inode_block(
         &mut self,
@@ -77,26 +64,12 @@ impl Checker<'_> {
         initialised: Option<u32>,
         visit: &mut dyn FnMut(&mut Self, u32, &[u8]),
     ) {
-        let layout = self.layout;
-        let bsize = layout.fs_bsize as usize;
-        let first = cgx * layout.fs_ipg;
-        let blocks = initialised.unwrap_or(layout.fs_ipg).div_ceil(layout.fs_inopb);
-        let mut block = vec![0; bsize];
-        for n in 0..blocks {
-            let at = layout.byte(layout.cgimin(cgx) + u64::from(n * layout.fs_frag));
-            let ahead = ((blocks - n) as usize * bsize).min(RUN_BYTES);
-            match self.inode_reader.read(at, bsize, ahead) {
-                Ok(bytes) => block.copy_from_slice(bytes),
-                Err(error) => {
-                    self.unreadable(at, bsize as u64, &error);
-                    continue;
-                }
+        let mut blocks = InodeBlocks::new(self.layout, cgx, initialised);
+        while let Some(found) = blocks.next(&mut self.inode_reader) {
+            match found {
+                Ok((first, bytes)) => visit(self, first, bytes),
+                Err(Unread { at, error }) => self.unreadable(at, self.layout.fs_bsize.into(), &error),
             }
-            if initialised.is_none() && !plausible(layout, &block) {
-                return;
-            }
-            let inodes = (layout.fs_ipg - n * layout.fs_inopb).min(layout.fs_inopb) as usize;
-            visit(self, first + n * layout.fs_inopb, &block[..inodes * layout.inode_size()]);
         }
     }
 
@@ -388,15 +361,6 @@ pub(crate) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadA
     let within = |from: u64, to: u64| frag < to && from < end;
     (within(start.0, layout.cgdmin(cgx).0) || within(layout.fs_csaddr.0, summaries))
         .then_some(BadAddress::Metadata)
-}
-
-/// Returns true if a block looks like inodes: all free and blank, or of known kinds with sizes in
-/// range.
-fn plausible(layout: &Layout, block: &[u8]) -> bool {
-    block.chunks_exact(layout.inode_size()).all(|bytes| {
-        let node = Node::decode(layout, bytes);
-        if node.kind() == 0 { node.is_blank() } else { impossible(layout, 0, &node).is_none() }
-    })
 }
 
 /// The claims of one inode.

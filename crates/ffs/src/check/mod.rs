@@ -19,6 +19,7 @@ mod links;
 pub(crate) mod node;
 mod paths;
 pub(crate) mod reader;
+pub(crate) mod scan;
 pub(crate) mod setup;
 pub(crate) mod state;
 mod terms;

@@ -26,7 +26,7 @@ const SF_SNAPSHOT: u32 = 0x0020_0000;
 const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// The fields of an inode.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     pub(crate) mode: u16,
     pub(crate) nlink: u16,

@@ -65,6 +65,26 @@ pub(crate) fn begin(layout: &Layout, chunk: &mut [u8], ino: u32, parent: u32) {
     }
 }
 
+/// Enters a name into the space behind the first entry that has enough, or into an unused one.
+/// Returns false if there is none.
+pub(crate) fn insert(layout: &Layout, chunk: &mut [u8], ino: u32, kind: u8, name: &[u8]) -> bool {
+    let need = dirsiz(name.len());
+    let mut at = 0;
+    while at < chunk.len() {
+        let Ok((entry, reclen)) = parse(layout, &chunk[at..], at) else { return false };
+        let used = if entry.ino == 0 { 0 } else { dirsiz(entry.name.len()) };
+        if reclen - used >= need {
+            if used > 0 {
+                put_reclen(layout, &mut chunk[at..], used);
+            }
+            put_entry(layout, &mut chunk[at + used..], reclen - used, ino, kind, name);
+            return true;
+        }
+        at += reclen;
+    }
+    false
+}
+
 /// Takes out the entry at byte `at`: the entry before it gets its space.
 pub(crate) fn remove(layout: &Layout, chunk: &mut [u8], at: usize) {
     let Ok((_, reclen)) = parse(layout, &chunk[at..], at) else { return };

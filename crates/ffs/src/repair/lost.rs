@@ -81,7 +81,7 @@ pub(super) fn give_names(
 ///
 /// # Errors
 /// Device errors.
-pub(super) fn find_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<()> {
+pub fn find_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<()> {
     let place = mount(device, clock)?.forgotten_log()?;
     if place.is_some() {
         let mut superblock = Superblock::open(&**device)?;

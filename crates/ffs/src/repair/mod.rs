@@ -28,7 +28,7 @@
 //! contents.
 
 mod blocks;
-mod chunk;
+pub(crate) mod chunk;
 mod groups;
 mod image;
 mod inodes;
@@ -42,6 +42,7 @@ mod superblock;
 mod undo;
 
 pub(crate) use image::Image;
+pub use lost::find_log;
 pub use plan::Plan;
 pub use remedy::{Remedy, remedy};
 pub(crate) use superblock::forget_log;

@@ -1,11 +1,13 @@
 //! Shows outcomes: as text on a terminal, as CSV, and their figures as SVG.
 
 mod axis;
+mod cells;
 mod csv;
 mod plot;
 mod svg;
 mod table;
 
+pub use cells::{Cells, cells};
 pub use csv::{csv, figure_csv};
 pub use plot::plot;
 pub use svg::svg;

@@ -1,0 +1,42 @@
+//! Opening a fast file system to look inside, without a mount.
+
+use crate::check::{LogEffect, recover};
+use crate::detect::{Found, detect_damaged};
+use crate::error::{Context, Error, Result};
+use crate::image::{OpenOptions, open_device, open_with};
+use spindle_device::{Device, Spec};
+use spindle_ffs::Superblock;
+use std::sync::Arc;
+
+/// A fast file system that is open to be looked at, or to be changed byte by byte.
+pub struct Opened {
+    /// Its device. If its log has to be replayed, this shows the state after the replay.
+    pub device: Arc<dyn Device>,
+    /// Its superblock, or a copy that stands in for it.
+    pub superblock: Superblock,
+    /// What the log did, if anything.
+    pub log: Option<LogEffect>,
+}
+
+/// Opens the fast file system in `spec`. Of the options, the kind of file system, the place of the
+/// superblock, and whether it may be written count. To be written it must be as it is on the disk:
+/// a log is not replayed then.
+///
+/// # Errors
+/// If there is no fast file system that can be read, or another program is writing it; to be
+/// written, if any program has it open.
+pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Opened> {
+    let device = if options.read_only { open_device(spec)? } else { open_with(spec, options)? };
+    let find = |device: &dyn Device| match detect_damaged(device, options.kind, options.superblock) {
+        Ok(Found::Ffs(superblock)) => Ok(*superblock),
+        Ok(found) => Err(Error::new(format!("is {found}; this is only for UFS1 and UFS2"))),
+        Err(error) => Err(error.into()),
+    };
+    let superblock = find(&*device).context(spec)?;
+    if !options.read_only || superblock.salvaged.is_some() {
+        return Ok(Opened { device, superblock, log: None });
+    }
+    let (device, log) = recover(device, true).context(spec)?;
+    let superblock = find(&*device).context(spec)?;
+    Ok(Opened { device, superblock, log })
+}
