@@ -12,7 +12,7 @@
 //!
 //! The folders stand on each other, and a test holds them to it: `format` (what is on the device),
 //! `log` (the write-ahead log), `volume` (space and inodes, changed in transactions), `tree`
-//! (files, names and the operations). Beside them stand [`newfs`], [`check`] and [`tunefs`], which
+//! (files, names and the operations); `volume` charges the tables of [`quota`]. Beside them stand [`newfs`], [`check`] and [`tunefs`], which
 //! need no mount; [`repair`] stands on the check and the tree. A newcomer reads [`ondisk`] (the
 //! structures), [`Layout`] (where everything is) and [`Superblock`] first, then `volume::alloc`,
 //! `tree::file`, `tree::dir` and `tree::ops`.
@@ -22,6 +22,7 @@ pub mod check;
 mod format;
 mod log;
 pub mod newfs;
+pub mod quota;
 pub mod repair;
 mod tree;
 pub mod tunefs;
@@ -41,5 +42,6 @@ pub use format::superblock::{CheckHashes, Superblock};
 pub use format::units::{Frag, Lbn};
 pub use tree::log_file::{LOG_NAME, log_bytes};
 pub use tree::mount::{Ffs, LogAtOpen, OpenOptions};
+pub use tree::quota::QuotaFiles;
 pub use tree::remove_log::{recover, remove_log};
 pub use volume::runs::Allocation;

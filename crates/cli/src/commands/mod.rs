@@ -23,6 +23,7 @@ mod mkdir;
 mod mount;
 mod mv;
 mod newfs;
+mod quota;
 mod rm;
 mod stat;
 mod touch;
@@ -88,6 +89,7 @@ pub enum Command {
     Umount(umount::Args),
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
+    Quota(quota::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -125,6 +127,7 @@ impl Command {
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
+            Self::Quota(args) => quota::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),
