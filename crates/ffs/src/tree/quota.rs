@@ -369,14 +369,14 @@ impl Ffs {
             new.iter().for_each(|(&id, new)| table.change(id, |quota| quota.set_limits(new)));
             self.write_table(table)?;
         } else {
-            let found = self.find_quota_file(kind, kind.file_name())?;
-            let file = found.map_or_else(|| self.make_quota_file(kind), Ok)?;
+            // Who is over the new limits depends on what is used.
+            self.check_quotas(&[kind])?;
+            let Some(file) = self.find_quota_file(kind, kind.file_name())? else {
+                return Err(Error::NotFound);
+            };
             let mut state = file.inode.state.write();
             let new = edited(edit, file.form, self.read_records(&file, &state)?, now)?;
             self.write_records(&file, &mut state, &new)?;
-            drop(state);
-            // What it says of usage is right now, too.
-            self.check_quotas(&[kind])?;
         }
         self.report_quotas(&[kind])
     }
