@@ -368,8 +368,8 @@ fn random_operations(fs: &Ffs, random: &mut StdRng, count: usize) -> (usize, usi
             }
             Ok(attr) => {
                 fs.forget(attr.ino, 1);
-                let (ino, at) = (attr.ino, random.random_range(0..200_000));
-                let len = random.random_range(1..60_000);
+                let (ino, at) = (attr.ino, random.random_range(0..500_000));
+                let len = random.random_range(1..200_000);
                 let set = |set: SetAttr| fs.setattr(ino, &set, USER).map(drop);
                 match random.random_range(0..12) {
                     0 if attr.kind == FileKind::Directory => fs.rmdir(fs.root(), name.as_bytes()),
@@ -382,7 +382,7 @@ fn random_operations(fs: &Ffs, random: &mut StdRng, count: usize) -> (usize, usi
                     6 => fs.setxattr(
                         ino,
                         b"user.a",
-                        &vec![1; usize::try_from(len / 9).unwrap()],
+                        &vec![1; usize::try_from(len / 20).unwrap()],
                         XattrMode::Set,
                         USER,
                     ),
@@ -435,14 +435,16 @@ fn torture_usage_is_exact() {
         for log in [LogUse::Wanted, LogUse::Never] {
             let disk = Disk::new(format, 2 << 20, log).with_files();
             let fs = disk.open();
-            limit(&fs, Kind::User, 7, (0, 900), (0, 5));
-            limit(&fs, Kind::User, 8, (300, 1600), (2, 0));
-            limit(&fs, Kind::Group, 71, (0, 1200), (0, 0));
+            limit(&fs, Kind::User, 7, (0, 700), (0, 5));
+            limit(&fs, Kind::User, 8, (300, 1300), (2, 0));
+            limit(&fs, Kind::Group, 71, (0, 900), (0, 0));
+            let ballast = create(&fs, "ballast", FileKind::Regular, (0, 0), Privilege::Root).unwrap();
+            fs.write(ballast, 0, &vec![1; 800 << 10], Privilege::Root).unwrap();
             fs.unmount().unwrap();
             drop(fs);
             for session in 0..3 {
                 let fs = disk.open();
-                let counts = random_operations(&fs, &mut random, 60);
+                let counts = random_operations(&fs, &mut random, 120);
                 (refused, full) = (refused + counts.0, full + counts.1);
                 if session == 1 && log == LogUse::Wanted {
                     // Power is lost; the next mount replays the log.
@@ -457,6 +459,6 @@ fn torture_usage_is_exact() {
             }
         }
     }
-    assert!(refused > 20, "only {refused} were refused");
+    assert!(refused > 20 && full > 0, "only {refused} for a quota, {full} for space");
     println!("{refused} refused for a quota, {full} for space");
 }
