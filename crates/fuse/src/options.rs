@@ -231,6 +231,8 @@ impl MountOptions {
                 exec: self.exec,
                 commit: self.commit,
                 force: self.force,
+                user_quota: self.user_quota.clone(),
+                group_quota: self.group_quota.clone(),
                 ..new.clone()
             };
             if rest != *self {

@@ -18,6 +18,7 @@ mod manual;
 mod messages;
 mod mounts;
 mod outfiles;
+mod quota;
 mod search;
 mod sets;
 mod support;

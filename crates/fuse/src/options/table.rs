@@ -71,7 +71,7 @@ const ROWS: &[Row] = &[
     Row {
         // What asks for a remount looks for this word before anything else.
         words: &[plain("remount", |_| {})],
-        help: "change the mount on DIR: ro, rw, the rule for access times, suid, dev, exec, commit=, force; \
+        help: "change the mount on DIR: ro, rw, the rule for access times, suid, dev, exec, commit=, force, quotas; \
                other changes are refused (root only)",
     },
     Row {
