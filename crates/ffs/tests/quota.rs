@@ -92,8 +92,8 @@ fn used(sheet: &Sheet) -> BTreeMap<u32, Usage> {
     rows.filter(|(_, usage)| *usage != Usage::default()).collect()
 }
 
-/// Returns the usage of a sheet as far as [`walked`] can find it: without NetBSD's log, which has no
-/// name, and belongs to root.
+/// Returns the usage of a sheet as far as [`walked`] can find it: without NetBSD's log, which has
+/// no name, and belongs to root.
 fn counted(fs: &Ffs, sheet: &Sheet) -> BTreeMap<u32, Usage> {
     let mut used = used(sheet);
     let superblock = fs.superblock();

@@ -105,8 +105,8 @@ pub struct MountOptions {
     pub log: Option<bool>,
     /// `logsize=`: size of a new log in bytes; for the caller.
     pub log_bytes: Option<u64>,
-    /// `userquota`, `noquota`: the quota file of users in the file system, if their quota is on; for
-    /// the caller.
+    /// `userquota`, `noquota`: the quota file of users in the file system, if their quota is on;
+    /// for the caller.
     pub user_quota: Option<String>,
     /// `groupquota`, `noquota`: the same for groups.
     pub group_quota: Option<String>,

@@ -7,8 +7,8 @@ use spindle_device::Spec;
 pub use spindle_ffs::QuotaFiles;
 pub use spindle_ffs::quota::{Account, Edit, Grace, Kind, Limits, Quota, Row, Sheet, Task, Usage};
 
-/// Does what is asked about quotas. If the file system is mounted, the process that serves the mount
-/// does it; otherwise it is opened as `options` say, and unmounted.
+/// Does what is asked about quotas. If the file system is mounted, the process that serves the
+/// mount does it; otherwise it is opened as `options` say, and unmounted.
 ///
 /// # Errors
 /// If the image cannot be opened, or written if it has to be; as [`Image::quota`].

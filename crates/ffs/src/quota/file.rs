@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Wide,
 }
 
-/// `value` as a field of a narrower record.
+/// Returns `value` as a field of a narrower record.
 fn narrow<T: TryFrom<V>, V: Copy + std::fmt::Display>(value: V, what: &str) -> Result<T> {
     let hint = "use FreeBSD's 64-bit form";
     T::try_from(value)

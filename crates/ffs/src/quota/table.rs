@@ -60,8 +60,8 @@ impl Bill {
 #[derive(Default)]
 struct Entry {
     quota: Quota,
-    /// Its user has been told that a limit was met, since something was last given back.
-    told: bool,
+    /// A warning was given that a limit was met, since something was last given back.
+    warned: bool,
 }
 
 /// Usage and limits of all users or all groups.
@@ -130,7 +130,7 @@ fn add(account: &mut Account, change: i64, now: i64, grace: i64, id: u32) {
 impl Table {
     /// Returns a table of these records, of which those in `changed` are not in the file.
     pub(crate) fn new(kind: Kind, ino: u32, records: &BTreeMap<u32, Quota>, changed: BTreeSet<u32>) -> Self {
-        let by_id = records.iter().map(|(&id, &quota)| (id, Entry { quota, told: false })).collect();
+        let by_id = records.iter().map(|(&id, &quota)| (id, Entry { quota, warned: false })).collect();
         Self { ino, kind, entries: Mutex::new(Entries { by_id, changed }) }
     }
 
@@ -185,18 +185,18 @@ impl Table {
                     Verdict::Late => "quota exceeded for too long",
                 };
                 let refuses = verdict != Verdict::Passes;
-                if !refuses || !entry.told {
+                if !refuses || !entry.warned {
                     messages.push(format!("{} {}: {resource} {message}", self.kind.word(), charge.id));
                 }
                 refused |= refuses;
             }
-            entry.told |= refused;
+            entry.warned |= refused;
         }
         if apply && !refused {
             let Quota { blocks, inodes } = &mut entry.quota;
             add(blocks, charge.blocks, now, grace.blocks, charge.id);
             add(inodes, charge.inodes, now, grace.inodes, charge.id);
-            entry.told &= charge.blocks >= 0 && charge.inodes >= 0;
+            entry.warned &= charge.blocks >= 0 && charge.inodes >= 0;
             entries.changed.insert(charge.id);
         }
         drop(entries);

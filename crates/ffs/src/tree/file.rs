@@ -75,8 +75,8 @@ impl Ffs {
     }
 
     /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space or
-    /// the quota ran out, or, as [`Progress::Partial`], when there was no more room in the log. The caller stores
-    /// the inode.
+    /// the quota ran out, or, as [`Progress::Partial`], when there was no more room in the log. The
+    /// caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,

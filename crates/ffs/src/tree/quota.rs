@@ -111,8 +111,8 @@ impl Ffs {
     /// it changes is durable then.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::Unsupported`] if a quota file is none, or a limit does not fit into
-    /// its form; [`Error::Invalid`] for an id that cannot have a record; device errors.
+    /// [`Error::ReadOnly`]; [`Error::Unsupported`] if a quota file is none, or a limit does not fit
+    /// into its form; [`Error::Invalid`] for an id that cannot have a record; device errors.
     pub fn quota(&self, task: &Task) -> Result<Vec<Sheet>> {
         let sheets = match task {
             Task::Report(kinds) => return self.report_quotas(kinds),
@@ -366,7 +366,9 @@ impl Ffs {
         if let Some(table) = self.quota_table(kind) {
             let form = self.quota_file(kind, self.iget(table.ino)?)?.form;
             let new = edited(edit, form, table.records(), now)?;
-            new.iter().for_each(|(&id, new)| table.change(id, |quota| quota.set_limits(new)));
+            for (&id, new) in &new {
+                table.change(id, |quota| quota.set_limits(new));
+            }
             self.write_table(table)?;
         } else {
             // Who is over the new limits depends on what is used.

@@ -1,6 +1,7 @@
 //! The on-disk structures of UFS1 and UFS2, as `sys/ufs/ffs/fs.h`, `sys/ufs/ufs/dinode.h`,
-//! `sys/ufs/ufs/dir.h` and `sys/ufs/ufs/quota.h` of the BSDs lay them out. Decoded values are unchecked: [`crate::Layout`]
-//! and the readers of each structure turn them into values that may be computed with.
+//! `sys/ufs/ufs/dir.h` and `sys/ufs/ufs/quota.h` of the BSDs lay them out. Decoded values are
+//! unchecked: [`crate::Layout`] and the readers of each structure turn them into values that may be
+//! computed with.
 
 mod cg;
 mod dinode;
