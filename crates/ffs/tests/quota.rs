@@ -149,7 +149,7 @@ fn walked(fs: &Ffs) -> [BTreeMap<u32, Usage>; 2] {
 }
 
 fn create(fs: &Ffs, name: &str, kind: FileKind, owner: (u32, u32), by: Privilege) -> Result<Ino> {
-    let target = vec![b't'; 200];
+    let target = [b't'; 200];
     let target = if kind == FileKind::Symlink { &target[..] } else { b"" };
     let node = NewNode { uid: owner.0, gid: owner.1, target, ..NewNode::new(kind, 0o755) };
     let made = fs.create(fs.root(), name.as_bytes(), &node, by)?;
@@ -170,7 +170,8 @@ fn quota(fs: &Ffs, kind: Kind, id: u32) -> Quota {
 }
 
 fn is_refused<T: std::fmt::Debug>(result: Result<T>) {
-    assert!(matches!(result, Err(Error::QuotaExceeded)), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::QuotaExceeded), "{error}");
 }
 
 const USER: Privilege = Privilege::User;
@@ -182,18 +183,22 @@ fn hard_limits_hold() {
     let disk = Disk::new(UFS2, 16 << 20, LogUse::Wanted).with_files();
     let fs = disk.open();
     let ino = create(&fs, "file", FileKind::Regular, (7, 70), USER).unwrap();
-    fs.write(ino, 0, &[1; 30 << 10], USER).unwrap();
+    fs.write(ino, 0, &vec![1; 30 << 10], USER).unwrap();
     let others = create(&fs, "others", FileKind::Regular, (8, 80), USER).unwrap();
-    fs.write(others, 0, &[1; 64 << 10], USER).unwrap();
+    fs.write(others, 0, &vec![1; 64 << 10], USER).unwrap();
     for (kind, id) in [(Kind::User, 7), (Kind::Group, 70)] {
         limit(&fs, kind, id, (0, 161), (0, 3));
         let before = (quota(&fs, kind, id), fs.getattr(ino).unwrap());
         let xattr = |name: &[u8], len| fs.setxattr(ino, name, &vec![1; len], XattrMode::Set, USER);
-        assert_eq!(fs.write(ino, 64 << 10, &[2; 64 << 10], USER).unwrap(), 32 << 10, "the part that fits");
-        is_refused(fs.write(ino, 96 << 10, &[2; 32 << 10], USER));
+        assert_eq!(
+            fs.write(ino, 64 << 10, &vec![2; 64 << 10], USER).unwrap(),
+            32 << 10,
+            "the part that fits"
+        );
+        is_refused(fs.write(ino, 96 << 10, &vec![2; 32 << 10], USER));
         is_refused(xattr(b"user.a", 20 << 10));
         fs.setattr(ino, &SetAttr { size: Some(30 << 10), ..SetAttr::default() }, USER).unwrap();
-        fs.write(ino, 20 << 10, &[1; 1 << 10], USER).unwrap();
+        fs.write(ino, 20 << 10, &vec![1; 1 << 10], USER).unwrap();
         let range = |bytes| fs.fallocate(ino, FallocateMode::Allocate { keep_size: false }, 0, bytes, USER);
         is_refused(range(100 << 10));
         is_refused(fs.setattr(others, &SetAttr { uid: Some(7), gid: Some(70), ..SetAttr::default() }, USER));
@@ -226,24 +231,24 @@ fn soft_limits_have_a_grace_period() {
     limit(&fs, Kind::User, 7, (40, 0), (0, 0));
     let ino = create(&fs, "file", FileKind::Regular, (7, 70), USER).unwrap();
     let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
-    fs.write(ino, 0, &[1; 16 << 10], USER).unwrap();
+    fs.write(ino, 0, &vec![1; 16 << 10], USER).unwrap();
     assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, 0);
-    fs.write(ino, 16 << 10, &[1; 16 << 10], USER).unwrap();
+    fs.write(ino, 16 << 10, &vec![1; 16 << 10], USER).unwrap();
     assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, START + DAY);
     disk.clock.advance(DAY);
-    fs.write(ino, 32 << 10, &[1; 32 << 10], USER).unwrap();
+    fs.write(ino, 32 << 10, &vec![1; 32 << 10], USER).unwrap();
     disk.clock.advance(1);
-    is_refused(fs.write(ino, 64 << 10, &[1; 32 << 10], USER));
-    fs.write(ino, 64 << 10, &[1; 32 << 10], Privilege::Root).unwrap();
+    is_refused(fs.write(ino, 64 << 10, &vec![1; 32 << 10], USER));
+    fs.write(ino, 64 << 10, &vec![1; 32 << 10], Privilege::Root).unwrap();
     fs.unmount().unwrap();
     drop(fs);
     let fs = disk.open();
     assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, START + DAY);
     let ino = fs.lookup(fs.root(), b"file").unwrap().ino;
-    is_refused(fs.write(ino, 96 << 10, &[1; 32 << 10], USER));
+    is_refused(fs.write(ino, 96 << 10, &vec![1; 32 << 10], USER));
     fs.setattr(ino, &size(8 << 10), USER).unwrap();
     assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, 0);
-    fs.write(ino, 8 << 10, &[1; 32 << 10], USER).unwrap();
+    fs.write(ino, 8 << 10, &vec![1; 32 << 10], USER).unwrap();
     assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, START + 2 * DAY + 1);
     fs.unmount().unwrap();
     disk.check();
@@ -259,7 +264,7 @@ fn limits_are_edited() {
             let fs = if on { disk.open() } else { disk.open_plain() };
             let name = format!("file{on}");
             let ino = create(&fs, &name, FileKind::Regular, (7, 70), Privilege::Root).unwrap();
-            fs.write(ino, 0, &[1; 64 << 10], Privilege::Root).unwrap();
+            fs.write(ino, 0, &vec![1; 64 << 10], Privilege::Root).unwrap();
             limit(&fs, Kind::User, 7, (20, 1000), (0, 9));
             assert_eq!(quota(&fs, Kind::User, 7).blocks.deadline, START + 7 * DAY);
             let edit = |ids: &[u32], prototype, hard| {
@@ -327,6 +332,48 @@ fn files_of_other_systems_are_read() {
         assert!(matches!(disk.open_with(missing), Err(Error::Unsupported { .. })));
         // The refused mounts have left it clean.
         assert!(disk.open_plain().read_only_reasons().is_empty());
+    }
+}
+
+/// Promise: a damaged quota file is refused or read, and nothing else happens: no panic, no damage.
+#[test]
+fn damaged_files_do_no_harm() {
+    let mut random = StdRng::seed_from_u64(5);
+    for format in [UFS2, NETBSD] {
+        let disk = Disk::new(format, 4 << 20, LogUse::Never).with_files();
+        for _ in 0..60 {
+            let fs = disk.open_plain();
+            let file = fs.lookup(fs.root(), b"quota.user").unwrap().ino;
+            fs.forget(file, 1);
+            let len = random.random_range(1..20);
+            let bytes: Vec<u8> =
+                (0..len).map(|_| if random.random() { u8::MAX } else { random.random() }).collect();
+            let at = if random.random() { random.random_range(0..64) } else { random.random_range(0..9000) };
+            fs.write(file, at / 8 * 8, &bytes[..bytes.len() / 8 * 8], Privilege::Root).unwrap();
+            if random.random_range(0..4) == 0 {
+                let size = Some(random.random_range(0..100_u64) * 32);
+                fs.setattr(file, &SetAttr { size, ..SetAttr::default() }, Privilege::Root).unwrap();
+            }
+            let report = fs.quota(&Task::Report(vec![Kind::User]));
+            fs.unmount().unwrap();
+            drop(fs);
+            let on = QuotaFiles { user: Some("quota.user".into()), group: None };
+            match disk.open_with(on) {
+                Ok(fs) => {
+                    create(&fs, "file", FileKind::Regular, (7, 70), Privilege::Root).unwrap();
+                    fs.unlink(fs.root(), b"file").unwrap();
+                    fs.unmount().unwrap();
+                }
+                Err(error) => {
+                    assert!(report.unwrap_err().to_string().contains("is no quota file"), "{error}");
+                    let fs = disk.open_plain();
+                    fs.unlink(fs.root(), b"quota.user").unwrap();
+                    fs.quota(&Task::Check(vec![Kind::User])).unwrap();
+                    fs.unmount().unwrap();
+                }
+            }
+        }
+        disk.check();
     }
 }
 

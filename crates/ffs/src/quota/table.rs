@@ -264,3 +264,66 @@ impl Quotas {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+
+    fn quotas(blocks: Account) -> Quotas {
+        let record = Quota { blocks, ..Quota::default() };
+        let records = BTreeMap::from([(7, record)]);
+        Quotas::new(vec![Table::new(Kind::User, 3, &records, BTreeSet::new())], vec![3])
+    }
+
+    fn blocks(quotas: &Quotas) -> Account {
+        quotas.table(Kind::User).unwrap().records()[&7].blocks
+    }
+
+    const fn of(blocks: i64) -> Charge {
+        Charge { kind: Kind::User, id: 7, blocks, inodes: 0 }
+    }
+
+    /// Promise: what is taken back leaves usage and the end of the grace period as they were,
+    /// whether the limit was passed or usage went below it.
+    #[test]
+    fn taking_back_leaves_no_trace() {
+        let under = Account { used: 90, soft: 100, hard: 0, deadline: 0 };
+        let over = Account { used: 120, deadline: NOW + 5, ..under };
+        for (before, change) in [(under, 20), (under, 5), (under, -5), (over, 20), (over, -60), (over, -5)] {
+            let quotas = quotas(before);
+            let charged = quotas.charge(of(change), NOW, Privilege::User).unwrap().unwrap();
+            assert_eq!(blocks(&quotas).used, before.used.saturating_add_signed(change));
+            quotas.take_back(&charged, NOW + 3);
+            assert_eq!(blocks(&quotas), before, "{change}");
+        }
+    }
+
+    /// Promise: the limits are the first counts that are refused, or start the grace period, as for
+    /// the kernels of BSD; a check changes nothing; other kinds and root are not limited.
+    #[test]
+    fn limits_are_those_of_the_kernels() {
+        let account = Account { used: 90, soft: 100, hard: 110, deadline: 0 };
+        let charge = |account: Account, change, now, by| {
+            let quotas = quotas(account);
+            let checked = quotas.check(of(change), now, by).is_ok();
+            assert_eq!(blocks(&quotas), account);
+            let charged = quotas.charge(of(change), now, by).is_ok();
+            assert_eq!(checked, charged);
+            charged.then(|| blocks(&quotas))
+        };
+        let user = |change| charge(account, change, NOW, Privilege::User);
+        assert_eq!(user(9).unwrap().deadline, 0);
+        assert_eq!(user(10).unwrap().deadline, NOW + crate::quota::DEFAULT_GRACE);
+        assert_eq!((user(19).is_some(), user(20)), (true, None));
+        assert_eq!(charge(account, 500, NOW, Privilege::Root).unwrap().used, 590);
+        let late = Account { used: 105, deadline: NOW, ..account };
+        assert!(charge(late, 1, NOW, Privilege::User).is_some());
+        assert!(charge(late, 1, NOW + 1, Privilege::User).is_none());
+        assert!(charge(late, -1, NOW + 1, Privilege::User).is_some());
+        let quotas = quotas(account);
+        let group = Charge { kind: Kind::Group, ..of(1 << 40) };
+        assert!(quotas.charge(group, NOW, Privilege::User).unwrap().is_none());
+    }
+}
