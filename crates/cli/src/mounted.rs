@@ -94,7 +94,7 @@ impl Answering for Mount {
         let done = match request {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
-            Request::Quota(task) => serde_json::to_value(self.image.quota(task)?),
+            Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
             Request::Remount(text) => {
                 self.remount(text)?;
                 Ok(Value::Null)

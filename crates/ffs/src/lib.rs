@@ -42,6 +42,6 @@ pub use format::superblock::{CheckHashes, Superblock};
 pub use format::units::{Frag, Lbn};
 pub use tree::log_file::{LOG_NAME, log_bytes};
 pub use tree::mount::{Ffs, LogAtOpen, OpenOptions};
-pub use tree::quota::QuotaFiles;
+pub use tree::quota::{Progress as QuotaProgress, QuotaFiles};
 pub use tree::remove_log::{recover, remove_log};
 pub use volume::runs::Allocation;

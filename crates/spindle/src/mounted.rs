@@ -118,8 +118,8 @@ impl MountedImage {
     ///
     /// # Errors
     /// As [`Image::quota`].
-    pub fn quota(&self, task: &Task) -> Result<Vec<Sheet>> {
-        self.look(|image| image.quota(task))
+    pub fn quota(&self, task: &Task, report: &mut Report<'_>) -> Result<Vec<Sheet>> {
+        self.look(|image| image.quota(task, report))
     }
 
     /// Changes the members of the set.

@@ -6,12 +6,15 @@ mod table;
 
 use crate::error::{Failure, Result};
 use crate::image::{ReadArgs, WriteArgs};
+use crate::interrupt;
 use crate::output::Output;
+use crate::progress::Progress;
 use edit::EditArgs;
 use names::Names;
 use serde::Serialize;
-use spindle::partition;
 use spindle::quota::{self, Kind, Sheet, Task, Usage};
+use spindle::set;
+use spindle::{OpenOptions, partition};
 use std::process::ExitCode;
 
 /// Count, limit and show what users and groups use
@@ -107,13 +110,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Check { which, json, write, image } => {
             let task = Task::Check(which.kinds());
-            let sheets = quota::run(&partition::find(image)?, &task, &write.open_options())?;
+            let sheets = ask(image, &task, &write.open_options())?;
             checked(image, &sheets, *json)?;
         }
         Command::Edit(args) => edit::run(args)?,
         Command::Report { which, json, read, image } => {
             let task = Task::Report(which.kinds());
-            let sheets = quota::run(&partition::find(image)?, &task, &read.open_options())?;
+            let sheets = ask(image, &task, &read.open_options())?;
             let mut out = Output::stdout();
             if *json {
                 out.json(&Json { image, quotas: &sheets })?;
@@ -124,6 +127,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has done what is asked; shows the progress, and ends with a signal.
+fn ask(image: &str, task: &Task, options: &OpenOptions) -> Result<Vec<Sheet>> {
+    interrupt::watch()?;
+    let bar = Progress::of_fraction("counting");
+    let sheets = quota::run(&partition::find(image)?, task, options, &mut |set::Progress { done, total }| {
+        bar.set(done * 1000 / total.max(1), "");
+        interrupt::check()
+    });
+    Ok(sheets?)
 }
 
 /// The answer as JSON.
@@ -151,7 +165,7 @@ fn checked(image: &str, sheets: &[Sheet], json: bool) -> Result<()> {
             let mut line = format!("{image}: {} fixed ({word}):", names.name(row.id));
             for (what, old, new) in [("inodes", old.inodes, inodes), ("blocks", old.blocks, blocks)] {
                 if old != new {
-                    line.push_str(&format!(" {what} {old} -> {new}"));
+                    line = format!("{line} {what} {old} -> {new}");
                 }
             }
             out.line(line)?;

@@ -19,6 +19,7 @@ use crate::volume::quota::bill_of;
 use spindle_tree::{Dinode as _, Operations, Tree};
 use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege, Result, Seek};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Group of new quota files, `operator` on the BSDs, which may read them.
@@ -51,6 +52,9 @@ impl QuotaFiles {
         self.user.is_none() && self.group.is_none()
     }
 }
+
+/// Is called with how many cylinder groups have been counted, and of how many; can end the work.
+pub type Progress<'a> = dyn FnMut(u32, u32) -> ControlFlow<()> + 'a;
 
 /// A quota file.
 struct File {
@@ -89,7 +93,7 @@ impl Ffs {
             }
         }
         all.extend(on.iter().map(|file| file.inode.ino));
-        let counts = self.count_usage(&all)?;
+        let counts = self.count_usage(&all, &mut |_, _| ControlFlow::Continue(()))?;
         let mut tables = Vec::new();
         for file in on {
             let (records, differing) =
@@ -112,13 +116,14 @@ impl Ffs {
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::Unsupported`] if a quota file is none, or a limit does not fit
-    /// into its form; [`Error::Invalid`] for an id that cannot have a record; device errors.
-    pub fn quota(&self, task: &Task) -> Result<Vec<Sheet>> {
+    /// into its form; [`Error::Interrupted`] if `progress` ends it; [`Error::Invalid`] for an id
+    /// that cannot have a record; device errors.
+    pub fn quota(&self, task: &Task, progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let sheets = match task {
-            Task::Report(kinds) => return self.report_quotas(kinds),
+            Task::Report(kinds) => return self.report_quotas(kinds, progress),
             _ if self.volume.is_read_only() => return Err(Error::ReadOnly),
-            Task::Check(kinds) => self.check_quotas(kinds)?,
-            Task::Edit(edit) => self.edit_quotas(edit)?,
+            Task::Check(kinds) => self.check_quotas(kinds, progress)?,
+            Task::Edit(edit) => self.edit_quotas(edit, progress)?,
         };
         self.sync_all()?;
         Ok(sheets)
@@ -254,10 +259,13 @@ impl Ffs {
     }
 
     /// Counts what all inodes but those of `files` use.
-    fn count_usage(&self, files: &[u32]) -> Result<Counts> {
+    fn count_usage(&self, files: &[u32], progress: &mut Progress<'_>) -> Result<Counts> {
         let layout = self.layout();
         let mut counts = Counts::default();
         for cgx in 0..layout.fs_ncg {
+            if progress(cgx, layout.fs_ncg).is_break() {
+                return Err(Error::Interrupted);
+            }
             let first = cgx * layout.fs_ipg;
             let used: Vec<u32> = self.volume.view_group(cgx, |group| {
                 let made = group.initediblk().min(layout.fs_ipg);
@@ -300,7 +308,7 @@ impl Ffs {
         }
     }
 
-    fn report_quotas(&self, asked: &[Kind]) -> Result<Vec<Sheet>> {
+    fn report_quotas(&self, asked: &[Kind], progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let mut files = self.usual_files()?;
         let kinds = Self::kinds(asked, &files);
         let mut counts = None;
@@ -311,7 +319,7 @@ impl Ffs {
                 continue;
             }
             if counts.is_none() {
-                counts = Some(self.count_usage(&self.exempt(&files))?);
+                counts = Some(self.count_usage(&self.exempt(&files), progress)?);
             }
             let file = files[kind as usize].take();
             let has_file = file.is_some();
@@ -328,7 +336,7 @@ impl Ffs {
         Ok(sheets)
     }
 
-    fn check_quotas(&self, asked: &[Kind]) -> Result<Vec<Sheet>> {
+    fn check_quotas(&self, asked: &[Kind], progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let mut files = self.usual_files()?;
         let kinds = Self::kinds(asked, &files);
         let mut made = Vec::new();
@@ -338,7 +346,7 @@ impl Ffs {
                 made.push(kind);
             }
         }
-        let counts = self.count_usage(&self.exempt(&files))?;
+        let counts = self.count_usage(&self.exempt(&files), progress)?;
         let mut sheets = Vec::new();
         for kind in kinds {
             if let Some(table) = self.quota_table(kind) {
@@ -357,7 +365,7 @@ impl Ffs {
         Ok(sheets)
     }
 
-    fn edit_quotas(&self, edit: &Edit) -> Result<Vec<Sheet>> {
+    fn edit_quotas(&self, edit: &Edit, progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let kind = edit.kind;
         if edit.ids.iter().chain(&edit.prototype).any(|&id| id > MAX_ID) {
             return Err(Error::Invalid);
@@ -372,7 +380,7 @@ impl Ffs {
             self.write_table(table)?;
         } else {
             // Who is over the new limits depends on what is used.
-            self.check_quotas(&[kind])?;
+            self.check_quotas(&[kind], progress)?;
             let Some(file) = self.find_quota_file(kind, kind.file_name())? else {
                 return Err(Error::NotFound);
             };
@@ -380,7 +388,7 @@ impl Ffs {
             let new = edited(edit, file.form, self.read_records(&file, &state)?, now)?;
             self.write_records(&file, &mut state, &new)?;
         }
-        self.report_quotas(&[kind])
+        self.report_quotas(&[kind], progress)
     }
 
     fn quota_table(&self, kind: Kind) -> Option<&Table> {

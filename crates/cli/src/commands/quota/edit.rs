@@ -1,11 +1,10 @@
 //! `spindle quota edit`
 
 use super::names::Names;
-use super::{quota, wrong};
+use super::{ask, wrong};
 use crate::error::Result;
 use crate::image::WriteArgs;
 use crate::text;
-use spindle::partition;
 use spindle::quota::{Edit, Kind, Limits, Task};
 
 /// Bytes of a block of a quota (`DEV_BSIZE`).
@@ -86,7 +85,6 @@ pub fn run(args: &EditArgs) -> Result<()> {
     if !limits && args.grace.is_none() {
         return Err(wrong("nothing to change; give --blocks, --inodes, -p or --grace"));
     }
-    let spec = partition::find(&args.image)?;
     let mut edits = Vec::new();
     for (kind, words) in [(Kind::User, &args.user), (Kind::Group, &args.group)] {
         if words.is_empty() && !none {
@@ -103,10 +101,9 @@ pub fn run(args: &EditArgs) -> Result<()> {
             grace: args.grace,
         });
     }
-    edits.into_iter().try_for_each(|edit| {
-        quota::run(&spec, &Task::Edit(edit), &args.write.open_options())?;
-        Ok(())
-    })
+    edits
+        .into_iter()
+        .try_for_each(|edit| ask(&args.image, &Task::Edit(edit), &args.write.open_options()).map(drop))
 }
 
 #[cfg(test)]
