@@ -165,8 +165,7 @@ fn create(fs: &Ffs, name: &str, kind: FileKind, owner: (u32, u32), by: Privilege
 fn limit(fs: &Ffs, kind: Kind, id: u32, blocks: (u64, u64), inodes: (u64, u64)) {
     let limits = |(soft, hard)| Some(Limits { soft, hard });
     let (blocks, inodes) = (limits(blocks), limits(inodes));
-    ask(fs, &Task::Edit(Edit { kind, ids: vec![id], blocks, inodes, prototype: None, grace: None }))
-        .unwrap();
+    ask(fs, &Task::Edit(Edit { kind, ids: vec![id], blocks, inodes, prototype: None, grace: None })).unwrap();
 }
 
 fn quota(fs: &Ffs, kind: Kind, id: u32) -> Quota {

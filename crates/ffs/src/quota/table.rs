@@ -76,6 +76,8 @@ pub(crate) struct Table {
     pub(crate) kind: Kind,
     /// The inode of its file.
     pub(crate) ino: u32,
+    /// The name of the device, for messages.
+    device: String,
     entries: Mutex<Entries>,
 }
 
@@ -128,10 +130,16 @@ fn add(account: &mut Account, change: i64, now: i64, grace: i64, id: u32) {
 }
 
 impl Table {
-    /// Returns a table of these records, of which those in `changed` are not in the file.
-    pub(crate) fn new(kind: Kind, ino: u32, records: &BTreeMap<u32, Quota>, changed: BTreeSet<u32>) -> Self {
+    /// Returns a table of these records, of which those in `changed` are not in the file, which has
+    /// this inode on this device.
+    pub(crate) fn new(
+        (kind, ino): (Kind, u32),
+        device: String,
+        records: &BTreeMap<u32, Quota>,
+        changed: BTreeSet<u32>,
+    ) -> Self {
         let by_id = records.iter().map(|(&id, &quota)| (id, Entry { quota, warned: false })).collect();
-        Self { ino, kind, entries: Mutex::new(Entries { by_id, changed }) }
+        Self { kind, ino, device, entries: Mutex::new(Entries { by_id, changed }) }
     }
 
     /// Returns all records.
@@ -186,7 +194,12 @@ impl Table {
                 };
                 let refuses = verdict != Verdict::Passes;
                 if !refuses || !entry.warned {
-                    messages.push(format!("{} {}: {resource} {message}", self.kind.word(), charge.id));
+                    messages.push(format!(
+                        "{}: {} {}: {resource} {message}",
+                        self.device,
+                        self.kind.word(),
+                        charge.id
+                    ));
                 }
                 refused |= refuses;
             }
@@ -274,7 +287,7 @@ mod tests {
     fn quotas(blocks: Account) -> Quotas {
         let record = Quota { blocks, ..Quota::default() };
         let records = BTreeMap::from([(7, record)]);
-        Quotas::new(vec![Table::new(Kind::User, 3, &records, BTreeSet::new())], vec![3])
+        Quotas::new(vec![Table::new((Kind::User, 3), "test".into(), &records, BTreeSet::new())], vec![3])
     }
 
     fn blocks(quotas: &Quotas) -> Account {

@@ -94,18 +94,20 @@ impl Ffs {
         }
         all.extend(on.iter().map(|file| file.inode.ino));
         let counts = self.count_usage(&all, &mut |_, _| ControlFlow::Continue(()))?;
+        let device = self.volume.cache.device().info().name.clone();
         let mut tables = Vec::new();
         for file in on {
             let (records, differing) =
                 corrected(self.read_records(&file, &file.inode.state.read())?, &counts[file.kind as usize]);
             if !differing.is_empty() {
                 log::info!(
-                    "{} quota: the file has other counts for {} ids",
+                    "{device}: {} quota: the file has other counts for {} ids",
                     file.kind.word(),
                     differing.len()
                 );
             }
-            tables.push(Table::new(file.kind, file.inode.ino, &records, differing.into_keys().collect()));
+            let changed = differing.into_keys().collect();
+            tables.push(Table::new((file.kind, file.inode.ino), device.clone(), &records, changed));
         }
         self.volume.quotas = Some(Quotas::new(tables, all));
         Ok(())
@@ -134,7 +136,8 @@ impl Ffs {
     pub(crate) fn write_quotas(&self) {
         for table in self.volume.quotas.iter().flat_map(Quotas::tables) {
             if let Err(error) = self.write_table(table) {
-                log::warn!("the {} quota file cannot be written yet: {error}", table.kind.word());
+                let device = &self.volume.cache.device().info().name;
+                log::warn!("{device}: the {} quota file cannot be written yet: {error}", table.kind.word());
             }
         }
     }
