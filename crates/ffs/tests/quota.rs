@@ -381,6 +381,33 @@ fn damaged_files_do_no_harm() {
     }
 }
 
+/// Promise: the file of a quota can have another name, which the mount gives: it is limited by that
+/// file, a check of the mount makes no other, and usage is written there.
+#[test]
+fn files_can_have_other_names() {
+    let disk = Disk::new(UFS2, 16 << 20, LogUse::Wanted).with_files();
+    let fs = disk.open_plain();
+    limit(&fs, Kind::User, 7, (0, 0), (0, 2));
+    create(&fs, "etc", FileKind::Directory, (0, 0), Privilege::Root).unwrap();
+    let etc = fs.lookup(fs.root(), b"etc").unwrap().ino;
+    fs.rename(fs.root(), b"quota.user", etc, b"limits", RenameMode::Replace, Privilege::Root).unwrap();
+    fs.unlink(fs.root(), b"quota.group").unwrap();
+    fs.forget(etc, 1);
+    fs.unmount().unwrap();
+    drop(fs);
+    let on = || QuotaFiles { user: Some("/etc/limits".into()), group: None };
+    let fs = disk.open_with(on()).unwrap();
+    create(&fs, "first", FileKind::Regular, (7, 70), USER).unwrap();
+    is_refused(create(&fs, "second", FileKind::Regular, (7, 70), USER));
+    assert_eq!(ask(&fs, &Task::Check(Vec::new())).unwrap().len(), 1);
+    assert!(matches!(fs.lookup(fs.root(), b"quota.user"), Err(Error::NotFound)));
+    fs.unmount().unwrap();
+    drop(fs);
+    let fs = disk.open_with(on()).unwrap();
+    assert_eq!(quota(&fs, Kind::User, 7).inodes.used, 1);
+    fs.unmount().unwrap();
+}
+
 /// Promise: while a quota is on, its file cannot be changed, moved or removed.
 #[test]
 fn files_in_use_are_kept() {

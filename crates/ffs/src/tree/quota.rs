@@ -301,19 +301,19 @@ impl Ffs {
         Ok([user?, group?])
     }
 
-    /// Returns the kinds of `asked`; if none, those that have a file, or both.
-    fn kinds(asked: &[Kind], files: &[Option<File>; 2]) -> Vec<Kind> {
-        let there = || files.iter().flatten().map(|file| file.kind).collect::<Vec<_>>();
-        match (asked.is_empty(), there()) {
-            (false, _) => Kind::ALL.into_iter().filter(|kind| asked.contains(kind)).collect(),
-            (true, there) if there.is_empty() => Kind::ALL.to_vec(),
-            (true, there) => there,
-        }
+    /// Returns the kinds of `asked`; if none, those that are on or have a file, or both.
+    fn kinds(&self, asked: &[Kind], files: &[Option<File>; 2]) -> Vec<Kind> {
+        let is_there = |kind: &Kind| self.quota_table(*kind).is_some() || files[*kind as usize].is_some();
+        let is_none = !Kind::ALL.iter().any(is_there);
+        let is_meant = |kind: &Kind| {
+            if asked.is_empty() { is_none || is_there(kind) } else { asked.contains(kind) }
+        };
+        Kind::ALL.into_iter().filter(is_meant).collect()
     }
 
     fn report_quotas(&self, asked: &[Kind], progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let mut files = self.usual_files()?;
-        let kinds = Self::kinds(asked, &files);
+        let kinds = self.kinds(asked, &files);
         let mut counts = None;
         let mut sheets = Vec::new();
         for kind in kinds {
@@ -341,7 +341,7 @@ impl Ffs {
 
     fn check_quotas(&self, asked: &[Kind], progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let mut files = self.usual_files()?;
-        let kinds = Self::kinds(asked, &files);
+        let kinds = self.kinds(asked, &files);
         let mut made = Vec::new();
         for &kind in &kinds {
             if self.quota_table(kind).is_none() && files[kind as usize].is_none() {
