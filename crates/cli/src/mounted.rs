@@ -3,6 +3,7 @@
 use serde_json::Value;
 use spindle::control::{Answering, Request};
 use spindle::mounted::MountedImage;
+use spindle::quota::QuotaFiles;
 use spindle::set::Report;
 use spindle::{Error, OpenOptions, Result};
 use spindle_clock::Mutex;
@@ -58,6 +59,12 @@ impl Mount {
             _ => {
                 self.remounter.remount(&new).map_err(failed)?;
                 self.image.set_atime(new.atime);
+                if quota_files(&new) != quota_files(&options)
+                    && let Err(error) = self.reopen(&new)
+                {
+                    self.reopen(&options)?;
+                    return Err(error);
+                }
             }
         }
         *options = new;
@@ -70,10 +77,16 @@ impl Mount {
             read_only: options.read_only,
             force: options.force,
             atime: options.atime,
+            quotas: quota_files(options),
             ..self.opened.clone()
         };
         self.remounter.while_paused(|references| self.image.reopen(&open, references))
     }
+}
+
+/// Returns the quotas that the options turn on.
+pub fn quota_files(options: &MountOptions) -> QuotaFiles {
+    QuotaFiles { user: options.user_quota.clone(), group: options.group_quota.clone() }
 }
 
 impl Answering for Mount {
@@ -81,6 +94,7 @@ impl Answering for Mount {
         let done = match request {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
+            Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
             Request::Remount(text) => {
                 self.remount(text)?;
                 Ok(Value::Null)

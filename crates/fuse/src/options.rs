@@ -105,6 +105,11 @@ pub struct MountOptions {
     pub log: Option<bool>,
     /// `logsize=`: size of a new log in bytes; for the caller.
     pub log_bytes: Option<u64>,
+    /// `userquota`, `noquota`: the quota file of users in the file system, if their quota is on;
+    /// for the caller.
+    pub user_quota: Option<String>,
+    /// `groupquota`, `noquota`: the same for groups.
+    pub group_quota: Option<String>,
     /// `cluster=`, `nocluster`: size of a transfer of file data in bytes, 0 for single blocks;
     /// `None` for the cluster size of the file system. For the caller.
     pub cluster_bytes: Option<u64>,
@@ -163,6 +168,8 @@ impl Default for MountOptions {
             synchronous_names: false,
             log: None,
             log_bytes: None,
+            user_quota: None,
+            group_quota: None,
             cluster_bytes: None,
             read_ahead: true,
             runs: false,
@@ -224,6 +231,8 @@ impl MountOptions {
                 exec: self.exec,
                 commit: self.commit,
                 force: self.force,
+                user_quota: self.user_quota.clone(),
+                group_quota: self.group_quota.clone(),
                 ..new.clone()
             };
             if rest != *self {

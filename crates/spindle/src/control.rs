@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spindle_device::Spec;
+use spindle_ffs::quota::Task;
 use spindle_ffs::tunefs::Tuning;
 use spindle_mfs::Progress;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -37,6 +38,8 @@ pub enum Request {
     Members(Change),
     /// Tune the file system; the answer is a [`Tuned`](spindle_ffs::tunefs::Tuned).
     Tune(Tuning),
+    /// Check, edit or report quotas; the answer is a list of [`Sheet`](crate::quota::Sheet)s.
+    Quota(Task),
     /// Change the mount as these options of `-o` say.
     Remount(String),
 }

@@ -3,6 +3,7 @@
 use crate::detect::{Found, Kind, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::path;
+use crate::quota::{self, QuotaFiles};
 use crate::set::OpenSet;
 use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
@@ -47,6 +48,8 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes.
     pub log_bytes: Option<u64>,
+    /// Quotas to enforce while it is open for writing.
+    pub quotas: QuotaFiles,
 }
 
 impl OpenOptions {
@@ -67,6 +70,7 @@ impl OpenOptions {
             allocation: Allocation::default(),
             log: LogUse::IfThere,
             log_bytes: None,
+            quotas: QuotaFiles::default(),
         }
     }
 
@@ -166,6 +170,7 @@ impl Image {
     ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
         match detect_damaged(&*device, options.kind, options.superblock)? {
+            Found::Old(_) | Found::Mfs(_) if !options.quotas.is_empty() => Err(Error::new(quota::NONE)),
             Found::Old(found) => {
                 let v7_options = spindle_v7::OpenOptions {
                     read_only: options.read_only,
@@ -193,6 +198,7 @@ impl Image {
                     allocation: options.allocation,
                     log: options.log,
                     log_bytes: options.log_bytes,
+                    quotas: options.quotas.clone(),
                 };
                 let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 if options.unnamed {

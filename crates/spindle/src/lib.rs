@@ -73,6 +73,7 @@ pub mod newfs;
 pub mod partition;
 pub mod path;
 pub mod pattern;
+pub mod quota;
 pub mod set;
 pub mod text;
 pub mod transfer;

@@ -7,6 +7,7 @@
 use crate::control::Name;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened, reasons};
+use crate::quota::{Sheet, Task};
 use crate::set::{Change, Outcome, Report};
 use spindle_clock::RwLock;
 use spindle_device::{Claim, Spec};
@@ -111,6 +112,14 @@ impl MountedImage {
                 Err(Error::new("a file system of this kind has nothing to tune"))
             }
         })
+    }
+
+    /// Does what is asked about quotas.
+    ///
+    /// # Errors
+    /// As [`Image::quota`].
+    pub fn quota(&self, task: &Task, report: &mut Report<'_>) -> Result<Vec<Sheet>> {
+        self.look(|image| image.quota(task, report))
     }
 
     /// Changes the members of the set.

@@ -27,6 +27,7 @@ mod mkdir;
 mod mount;
 mod mv;
 mod newfs;
+mod quota;
 mod rm;
 mod stat;
 mod touch;
@@ -96,6 +97,7 @@ pub enum Command {
     Map(map::Args),
     Debug(debug::Args),
     FindDeleted(find_deleted::Args),
+    Quota(quota::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -137,6 +139,7 @@ impl Command {
             Self::Map(args) => map::run(args),
             Self::Debug(args) => debug::run(args),
             Self::FindDeleted(args) => find_deleted::run(args),
+            Self::Quota(args) => quota::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

@@ -3,7 +3,7 @@
 use crate::error::{Context, Failure, Result};
 use crate::image::print_log_notes;
 use crate::logger;
-use crate::mounted::Mount;
+use crate::mounted::{Mount, quota_files};
 use crate::outfile;
 use crate::suggest::{did_you_mean, nearest};
 use spindle::control::{Answering, Name, Request, Service, request};
@@ -280,6 +280,7 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         log: log_use(&options),
         log_bytes: options.log_bytes,
+        quotas: quota_files(&options),
         ..OpenOptions::read_only()
     };
     if spindle_fuse::is_held_by_ending_daemon(&device) {

@@ -67,6 +67,18 @@ fn unfinished_files_are_removed() {
     bench.check("full.img");
 }
 
+/// Promise: interrupted counting of quotas ends with the code of the signal, and leaves the image
+/// clean.
+#[test]
+fn counting_is_interrupted() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m a.img");
+    for words in ["quota check a.img", "quota report a.img", "quota edit a.img -u 7 --inodes 1:2"] {
+        assert_eq!(bench.interrupted("INT", words), 130, "{words}");
+        bench.check("a.img");
+    }
+}
+
 /// Promise: an interrupted command leaves an existing image clean and without damage: the
 /// unfinished file is not in it, the earlier ones are.
 #[test]

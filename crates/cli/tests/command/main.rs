@@ -20,6 +20,7 @@ mod manual;
 mod messages;
 mod mounts;
 mod outfiles;
+mod quota;
 mod search;
 mod sets;
 mod support;

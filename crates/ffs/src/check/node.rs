@@ -2,7 +2,7 @@
 
 use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::index;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
@@ -20,8 +20,6 @@ pub(crate) mod kind {
     pub(crate) const WHT: u8 = 14;
 }
 
-/// `di_flags`: a snapshot, whose pointers may be marks.
-const SF_SNAPSHOT: u32 = 0x0020_0000;
 /// The pointers in snapshots that are marks: not copied, and a hole that is.
 const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 

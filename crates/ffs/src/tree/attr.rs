@@ -62,7 +62,7 @@ impl Ffs {
 
     pub(crate) fn set_attributes(&self, ino: Ino, set: &SetAttr, by: Privilege) -> Result<Attr> {
         let inode = self.iget_ino(ino)?;
-        self.check_not_log(inode.ino)?;
+        self.check_not_kept(inode.ino)?;
         for id in [set.uid, set.gid].into_iter().flatten() {
             self.check_id(id)?;
         }
@@ -71,7 +71,9 @@ impl Ffs {
         }
         let mut state = inode.state.write();
         let Some(size) = set.size else {
-            return self.volume.transact(&mut *state, |tx, state| self.set_fields(tx, &inode, state, set));
+            return self
+                .volume
+                .transact(&mut *state, |tx, state| self.set_fields(tx, &inode, state, set, by));
         };
         check_regular(&state.di)?;
         loop {
@@ -84,7 +86,7 @@ impl Ffs {
                     return Ok(Progress::Partial(self.attributes_of(&inode, state)));
                 }
                 state.derived.mapped_in = self.volume.cache.epoch();
-                self.set_fields(tx, &inode, state, set).map(Progress::Done)
+                self.set_fields(tx, &inode, state, set, by).map(Progress::Done)
             })?;
             if let Progress::Done(attr) = changed {
                 return Ok(attr);
@@ -108,10 +110,18 @@ impl Ffs {
         }
     }
 
-    /// Sets all attributes but the size.
-    fn set_fields(&self, tx: &Tx<'_>, inode: &Inode, state: &mut State, set: &SetAttr) -> Result<Attr> {
+    /// Sets all attributes but the size. What a file uses goes over to its new owner and group.
+    fn set_fields(
+        &self,
+        tx: &Tx<'_>,
+        inode: &Inode,
+        state: &mut State,
+        set: &SetAttr,
+        by: Privilege,
+    ) -> Result<Attr> {
         let now = self.now();
         let di = &mut state.di;
+        let bill = self.volume.bill(inode.ino, di);
         if set.size.is_some() {
             di.mtime = now;
         }
@@ -127,6 +137,7 @@ impl Ffs {
         if let Some(flags) = set.flags {
             di.flags = flags;
         }
+        self.volume.charge_change(tx, bill, self.volume.bill(inode.ino, di), by)?;
         let given = |time: SetTime| match time {
             SetTime::Now => now,
             SetTime::At(time) => self.storable(time),

@@ -65,7 +65,7 @@ impl Ffs {
             let buffer = self.volume.cache.get_new(self.layout().byte(at), len, None, tx)?;
             buffer.write(tx).bytes_mut(0..piece.len()).copy_from_slice(piece);
             di.extb[i] = at.0;
-            self.account(di, frags.into());
+            self.account(tx, ino, di, frags.into(), by)?;
             rest = more;
         }
         di.extsize = size;
@@ -77,7 +77,7 @@ impl Ffs {
         for (i, frags, _) in self.extattr_pieces(di.extsize) {
             if let Some(at) = self.volume.pointer(di.extb[i], frags, ino)? {
                 self.volume.free_metadata(tx, at, frags.into())?;
-                self.account(di, -i64::from(frags));
+                self.account(tx, ino, di, -i64::from(frags), Privilege::Root)?;
             }
             di.extb[i] = 0;
         }

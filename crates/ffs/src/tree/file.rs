@@ -74,9 +74,9 @@ impl Ffs {
         Ok(want)
     }
 
-    /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space ran
-    /// out, or, as [`Progress::Partial`], when there was no more room in the log. The caller stores
-    /// the inode.
+    /// Writes to a file, growing it as needed, and returns the bytes written: fewer when space or
+    /// the quota ran out, or, as [`Progress::Partial`], when there was no more room in the log. The
+    /// caller stores the inode.
     pub(crate) fn write_file(
         &self,
         tx: &Tx<'_>,
@@ -128,7 +128,7 @@ impl Ffs {
         pending.write(&self.volume, tx, stream, data)?;
         match result {
             // What is written ends with a block, so all of its blocks are whole, as they should be.
-            Err(Error::NoSpace) if done > 0 => Ok(Progress::Done(done)),
+            Err(Error::NoSpace | Error::QuotaExceeded) if done > 0 => Ok(Progress::Done(done)),
             result => result,
         }
     }
@@ -190,7 +190,7 @@ impl Ffs {
                     self.volume.alloc(tx, frags, wanted, request.by)?
                 };
                 di.db[n] = at.0;
-                self.account(di, frags.into());
+                self.account(tx, request.ino, di, frags.into(), request.by)?;
                 Self::note_new_space(tx, request);
                 Ok(Placed { at, fresh: true })
             }
@@ -287,7 +287,7 @@ impl Ffs {
             di.db[n] = to.0;
             to
         };
-        self.account(di, (new - old).into());
+        self.account(tx, request.ino, di, (new - old).into(), request.by)?;
         let (from, to) = (have as usize, need as usize);
         match request.content {
             Content::Data(stream) => {
@@ -389,7 +389,7 @@ impl Ffs {
                     self.volume.alloc(tx, frag, self.volume.redirect(wanted, request.lbn)?, request.by)?
                 };
                 self.volume.put_pointer(&mut buffer.write(tx), step, at.0);
-                self.account(di, frag.into());
+                self.account(tx, request.ino, di, frag.into(), request.by)?;
                 Self::note_new_space(tx, request);
                 return Ok(Placed { at, fresh: true });
             }
@@ -413,13 +413,25 @@ impl Ffs {
         };
         let at = self.volume.alloc(tx, self.layout().fs_frag, wanted, request.by)?;
         self.volume.cache.get_new(self.layout().byte(at), self.layout().fs_bsize as usize, None, tx)?;
-        self.account(di, self.layout().fs_frag.into());
+        self.account(tx, request.ino, di, self.layout().fs_frag.into(), request.by)?;
         Ok(at)
     }
 
-    /// Adds fragments to the space a file holds.
-    pub(crate) fn account(&self, di: &mut Dinode, frags: i64) {
+    /// Adds fragments to the space a file holds, and charges them to its owner and group.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`]; the caller rolls back.
+    pub(crate) fn account(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        frags: i64,
+        by: Privilege,
+    ) -> Result<()> {
+        let before = self.volume.bill(ino, di);
         di.blocks = di.blocks.saturating_add_signed(frags << self.layout().fs_fshift >> 9);
+        self.volume.charge_change(tx, before, self.volume.bill(ino, di), by)
     }
 
     /// Returns where the policy wants block `lbn`, whose pointer is number `at` of an array read by

@@ -202,6 +202,7 @@ impl Tree for Ffs {
         if matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice) {
             di.set_rdev(self.volume.dialect, node.rdev, self.layout().version)?;
         }
+        self.volume.charge_change(tx, None, self.volume.bill_of_new(&di), by)?;
         let ino = self.volume.alloc_inode(tx, parent.0, directory)?;
         di.r#gen = self.volume.next_generation(ino)?;
         let stream = self.volume.new_stream();
@@ -236,7 +237,7 @@ impl Tree for Ffs {
     }
 
     fn check_changeable(&self, ino: u32) -> Result<()> {
-        self.check_not_log(ino)
+        self.check_not_kept(ino)
     }
 
     fn check_orphans(&self) -> Result<()> {

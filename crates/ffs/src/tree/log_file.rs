@@ -316,8 +316,10 @@ impl Ffs {
         self.volume.store(tx, ino, di)
     }
 
-    /// Refuses to change the file that has the log's space.
-    pub(crate) fn check_not_log(&self, ino: u32) -> Result<()> {
-        if self.log_ino == Some(ino) { Err(Error::NotPermitted) } else { Ok(()) }
+    /// Refuses to change what the mount keeps for itself: the file that has the log's space, and
+    /// the files of quotas that are on.
+    pub(crate) fn check_not_kept(&self, ino: u32) -> Result<()> {
+        let is_quota = self.volume.quotas.as_ref().is_some_and(|quotas| quotas.is_file(ino));
+        if is_quota || self.log_ino == Some(ino) { Err(Error::NotPermitted) } else { Ok(()) }
     }
 }

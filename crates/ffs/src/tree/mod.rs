@@ -12,5 +12,6 @@ pub(crate) mod lost_root;
 pub(crate) mod mount;
 mod ops;
 mod orphans;
+pub(crate) mod quota;
 pub(crate) mod remove_log;
 mod truncate;

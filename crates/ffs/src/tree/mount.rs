@@ -6,6 +6,7 @@
 //! is opened read-only with the reasons ([`Ffs::read_only_reasons`]).
 
 use super::dirindex::NameHash;
+use super::quota::QuotaFiles;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -43,6 +44,8 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes; a share of the file system if `None`.
     pub log_bytes: Option<u64>,
+    /// Quotas to enforce; without effect if it is opened read-only.
+    pub quotas: QuotaFiles,
 }
 
 /// The log as it was when the file system was opened.
@@ -174,7 +177,14 @@ impl Ffs {
     fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
         self.check_root()?;
         // What was not clean is not to be believed after the next crash either: no log.
-        if self.was_clean { self.take_up_log(found, options) } else { Ok(()) }
+        if self.was_clean {
+            self.take_up_log(found, options)?;
+        }
+        let quotas = self.take_up_quotas(&options.quotas);
+        if quotas.is_err() {
+            self.close()?;
+        }
+        quotas
     }
 
     /// Opens read-only what `error` says cannot be written, instead of `failed`.
@@ -250,6 +260,7 @@ impl Ffs {
             return Ok(());
         }
         self.store_access_times()?;
+        self.write_quotas();
         if self.volume.is_marked() { self.volume.commit() } else { Ok(()) }
     }
 

@@ -237,7 +237,7 @@ impl FileSystem for Ffs {
                 return Err(Error::Invalid);
             }
             let inode = self.iget_ino(ino)?;
-            self.check_not_log(inode.ino)?;
+            self.check_not_kept(inode.ino)?;
             let mut state = write_regular(&inode)?;
             let result = self.fallocate_file(&inode, &mut state, mode, offset..end, by);
             self.volume.note(result)
@@ -326,22 +326,33 @@ impl Ffs {
             if data.is_empty() {
                 return Ok(0);
             }
-            self.check_not_log(inode.ino)?;
-            self.volume
-                .transact_in_parts(&mut *state, |tx, state| {
-                    let before = (state.di.size, state.di.blocks);
-                    let file = (inode.ino, &inode.stream);
-                    let written =
-                        self.volume.note(self.write_file(tx, file, &mut state.di, offset, data, by))?;
-                    if before != (state.di.size, state.di.blocks) {
-                        state.derived.mapped_in = self.volume.cache.epoch();
-                    }
-                    date(&mut state.di);
-                    self.volume.store(tx, inode.ino, &state.di)?;
-                    Ok(written)
-                })
-                .map(|written| written.split().0)
+            self.check_not_kept(inode.ino)?;
+            self.write_locked(&inode, &mut state, offset, data, by, &date)
         })
+    }
+
+    /// Does the same to a file that is locked for change.
+    pub(crate) fn write_locked(
+        &self,
+        inode: &Inode,
+        state: &mut State,
+        offset: u64,
+        data: &[u8],
+        by: Privilege,
+        date: &impl Fn(&mut Dinode),
+    ) -> Result<usize> {
+        let written = self.volume.transact_in_parts(state, |tx, state| {
+            let before = (state.di.size, state.di.blocks);
+            let file = (inode.ino, &inode.stream);
+            let written = self.volume.note(self.write_file(tx, file, &mut state.di, offset, data, by))?;
+            if before != (state.di.size, state.di.blocks) {
+                state.derived.mapped_in = self.volume.cache.epoch();
+            }
+            date(&mut state.di);
+            self.volume.store(tx, inode.ino, &state.di)?;
+            Ok(written)
+        })?;
+        Ok(written.split().0)
     }
 
     fn check_has_extattr(&self) -> Result<()> {
@@ -357,7 +368,7 @@ impl Ffs {
     ) -> Result<()> {
         self.check_has_extattr()?;
         let inode = self.iget_ino(ino)?;
-        self.check_not_log(inode.ino)?;
+        self.check_not_kept(inode.ino)?;
         let mut state = inode.state.write();
         self.volume.transact(&mut *state, |tx, state| {
             self.volume.note(self.extattr_put(tx, inode.ino, &mut state.di, name, value, by))?;

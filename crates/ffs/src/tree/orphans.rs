@@ -11,7 +11,7 @@ use crate::format::group::isset;
 use crate::format::layout::ROOT_INO;
 use crate::volume::tx::Progress;
 use spindle_tree::Operations;
-use spindle_vfs::{Error, FileKind, Result};
+use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::sync::Arc;
 
 impl Ffs {
@@ -37,6 +37,8 @@ impl Ffs {
                     }
                 }
                 self.free_extattr(tx, inode.ino, &mut state.di)?;
+                let bill = self.volume.bill(inode.ino, &state.di);
+                self.volume.charge_change(tx, bill, None, Privilege::Root)?;
                 state.di = Dinode::free(state.di.r#gen);
                 self.volume.store(tx, inode.ino, &state.di)?;
                 self.volume.free_inode(tx, inode.ino, directory)?;

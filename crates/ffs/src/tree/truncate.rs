@@ -96,7 +96,7 @@ impl Ffs {
                     self.volume.cache.settle(stream, last.0..last.0 + 1)?;
                 }
             }
-            self.account(di, -i64::from(extra));
+            self.account(tx, ino, di, -i64::from(extra), Privilege::Root)?;
         }
         let from = self.layout().blkoff(size);
         if let Content::Data(stream) = content
@@ -175,7 +175,7 @@ impl Ffs {
             }
         }
         self.release_run(tx, &mut freeing)?;
-        self.account(di, -freeing.frags.cast_signed());
+        self.account(tx, ino, di, -freeing.frags.cast_signed(), Privilege::Root)?;
         let from = freeing.stopped.map_or(range.start, |lbn| lbn + 1);
         if let Content::Data(stream) = content {
             tx.defer(Deferred::Data(stream.clone(), from..range.end));
@@ -354,7 +354,7 @@ impl Ffs {
         Ok(())
     }
 
-    /// Refuses at once what there is no space for.
+    /// Refuses at once what there is no space or no quota for.
     fn check_space_for(&self, inode: &Inode, di: &Dinode, range: Range<u64>, by: Privilege) -> Result<()> {
         let mut missing = 0;
         let (mut lbn, end) = (self.layout().lblkno(range.start), self.layout().lblkno(range.end - 1) + 1);
@@ -370,7 +370,10 @@ impl Ffs {
         // The last block may need less than a whole one.
         let frags = missing.saturating_sub(1).saturating_mul(self.layout().fs_frag.into());
         let free = u64::try_from(self.volume.free_frags_for(by)).unwrap_or(0) + self.volume.pending.frags();
-        if frags <= free { Ok(()) } else { Err(Error::NoSpace) }
+        if frags > free {
+            return Err(Error::NoSpace);
+        }
+        self.volume.check_quota(inode.ino, di, frags, by)
     }
 
     /// Fills missing blocks until the end of `part` or until there is no more room in the log;

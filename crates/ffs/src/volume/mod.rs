@@ -14,6 +14,7 @@ pub(crate) mod commit;
 mod inodes;
 pub(crate) mod intervals;
 pub(crate) mod policy;
+pub(crate) mod quota;
 pub(crate) mod runs;
 mod search;
 mod summary;
@@ -23,6 +24,7 @@ use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
 use crate::format::superblock::{CheckHashes, Superblock};
 use crate::log::wapbl::{Stamp, Wapbl};
+use crate::quota::table::Quotas;
 use alloc::Groups;
 use commit::PendingCommit;
 use policy::Placement;
@@ -57,6 +59,8 @@ pub(crate) struct Volume {
     pub(crate) log: Option<Arc<Wapbl>>,
     /// Frees and orphans of the present epoch.
     pub(crate) pending: PendingCommit,
+    /// The quotas that are on, if any.
+    pub(crate) quotas: Option<Quotas>,
     minfree: AtomicU32,
     condition: Condition,
 }
@@ -95,6 +99,7 @@ impl Volume {
             random: Mutex::new(random),
             log: None,
             pending: PendingCommit::default(),
+            quotas: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),
             superblock: Mutex::new(superblock),

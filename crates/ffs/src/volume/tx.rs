@@ -3,6 +3,7 @@
 //! The cache takes back the bytes that a failed operation has changed
 //! ([`spindle_cache::Tx::roll_back`]). What several operations change at once it cannot: so here
 //! stands what was taken from the maps of the cylinder groups, to be given back after a failure,
+//! what was charged to quotas,
 //! and what is given up, which happens only when nothing can fail any more: space that was freed,
 //! file data in it, names that were the last ones. Inodes in memory that an operation changes are
 //! kept as they were ([`Restore`]).
@@ -14,6 +15,7 @@ use super::Volume;
 use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
+use crate::quota::table::Charged;
 use crate::volume::intervals::Intervals;
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
@@ -37,6 +39,7 @@ pub struct Tx<'a> {
 #[derive(Default)]
 struct Effects {
     allocated: Vec<Allocated>,
+    charged: Vec<Charged>,
     deferred: Vec<Deferred>,
     /// The fragments among it.
     freed: Intervals,
@@ -83,6 +86,7 @@ pub(crate) enum MapSector {
 pub(crate) struct Mark {
     cache: Savepoint,
     allocated: usize,
+    charged: usize,
     deferred: usize,
 }
 
@@ -97,6 +101,11 @@ impl Tx<'_> {
     /// Notes what was allocated in the maps.
     pub(crate) fn note_allocated(&self, what: Allocated) {
         self.effects.borrow_mut().allocated.push(what);
+    }
+
+    /// Notes what was charged to a quota.
+    pub(crate) fn note_charged(&self, what: Charged) {
+        self.effects.borrow_mut().charged.push(what);
     }
 
     /// Notes fragments that are freed; returns false if they were freed before.
@@ -131,6 +140,7 @@ impl Tx<'_> {
         Mark {
             cache: self.cache.savepoint(),
             allocated: effects.allocated.len(),
+            charged: effects.charged.len(),
             deferred: effects.deferred.len(),
         }
     }
@@ -310,6 +320,10 @@ impl Volume {
             if let Deferred::Fragments(at, _) | Deferred::Metadata(at, _) = what {
                 freed.remove(at);
             }
+        }
+        if let Some(quotas) = &self.quotas {
+            let now = self.clock.now().secs;
+            effects.charged.drain(to.charged..).rev().for_each(|charged| quotas.take_back(&charged, now));
         }
         for allocation in effects.allocated.drain(to.allocated..).rev() {
             match allocation {

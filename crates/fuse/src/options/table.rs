@@ -29,12 +29,22 @@ pub(super) struct Word {
 enum Effect {
     /// It has no value.
     Plain(fn(&mut MountOptions)),
+    /// It may have a value, which the help calls so.
+    Optional(&'static str, fn(&mut MountOptions, Option<String>)),
     /// It has a value, which the help calls so.
     Valued(&'static str, fn(&mut MountOptions, Given<'_>) -> Result<()>),
 }
 
 const fn plain(name: &'static str, set: fn(&mut MountOptions)) -> Word {
     Word { name, effect: Effect::Plain(set) }
+}
+
+const fn optional(
+    name: &'static str,
+    value: &'static str,
+    set: fn(&mut MountOptions, Option<String>),
+) -> Word {
+    Word { name, effect: Effect::Optional(value, set) }
 }
 
 const fn valued(
@@ -61,7 +71,7 @@ const ROWS: &[Row] = &[
     Row {
         // What asks for a remount looks for this word before anything else.
         words: &[plain("remount", |_| {})],
-        help: "change the mount on DIR: ro, rw, the rule for access times, suid, dev, exec, commit=, force; \
+        help: "change the mount on DIR: ro, rw, the rule for access times, suid, dev, exec, commit=, force, quotas; \
                other changes are refused (root only)",
     },
     Row {
@@ -315,6 +325,20 @@ const ROWS: &[Row] = &[
     },
     Row {
         words: &[
+            optional("userquota", "PATH", |o, path| {
+                o.user_quota = Some(path.unwrap_or_else(|| "quota.user".into()));
+            }),
+            optional("groupquota", "PATH", |o, path| {
+                o.group_quota = Some(path.unwrap_or_else(|| "quota.group".into()));
+            }),
+            plain("noquota", |o| (o.user_quota, o.group_quota) = (None, None)),
+        ],
+        help: "UFS: count what each user, each group has, and enforce the limits of the file /quota.user, \
+               /quota.group or PATH in the file system, which \"spindle quota check\" makes; users other \
+               than root get EDQUOT. The mount reads all inodes first. noquota is the default",
+    },
+    Row {
+        words: &[
             plain("sync", |o| o.synchronous_names = true),
             plain("async", |o| o.synchronous_names = false),
         ],
@@ -360,6 +384,8 @@ pub(super) fn apply(options: &mut MountOptions, given: Given<'_>) -> Result<()> 
     match words().find(|word| word.name == given.name).map(|word| word.effect) {
         Some(Effect::Plain(set)) if given.value.is_none() => set(options),
         Some(Effect::Plain(_)) => return Err(given.wrong("takes no value")),
+        Some(Effect::Optional(_, set)) if given.value.is_none() => set(options, None),
+        Some(Effect::Optional(_, set)) => set(options, Some(given.text()?)),
         Some(Effect::Valued(_, set)) if given.value.is_some() => return set(options, given),
         Some(Effect::Valued(value, _)) => {
             return Err(given.wrong(&format!("needs a value: {}={value}", given.name)));
@@ -382,6 +408,7 @@ pub(super) fn help() -> String {
     for row in ROWS.iter().filter(|row| !row.help.is_empty()) {
         let names = row.words.iter().map(|word| match word.effect {
             Effect::Plain(_) => word.name.to_owned(),
+            Effect::Optional(value, _) => format!("{}[={value}]", word.name),
             Effect::Valued(value, _) => format!("{}={value}", word.name),
         });
         let mut line = format!("    {}", names.collect::<Vec<_>>().join(", "));
@@ -425,6 +452,10 @@ mod tests {
             match word.effect {
                 Effect::Plain(_) => {
                     assert!(parsed(format!("{}=1", word.name)).unwrap_err().ends_with("takes no value"));
+                }
+                Effect::Optional(..) => {
+                    parsed(word.name.to_owned()).unwrap();
+                    parsed(format!("{}=value", word.name)).unwrap();
                 }
                 Effect::Valued(value, _) => {
                     let error = parsed(word.name.to_owned()).unwrap_err();

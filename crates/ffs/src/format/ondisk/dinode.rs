@@ -7,6 +7,9 @@ pub const NDADDR: usize = 12;
 /// Indirect block pointers in an inode.
 pub const NIADDR: usize = 3;
 
+/// `di_flags`: a snapshot, whose pointers may be marks.
+pub const SF_SNAPSHOT: u32 = 0x0020_0000;
+
 /// Byte offset of `di_ckhash` in a UFS2 inode.
 pub const DI_CKHASH: usize = 244;
 

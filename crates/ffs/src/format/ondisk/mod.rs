@@ -1,14 +1,16 @@
-//! The on-disk structures of UFS1 and UFS2, as `sys/ufs/ffs/fs.h`, `sys/ufs/ufs/dinode.h` and
-//! `sys/ufs/ufs/dir.h` of the BSDs lay them out. Decoded values are unchecked: [`crate::Layout`]
-//! and the readers of each structure turn them into values that may be computed with.
+//! The on-disk structures of UFS1 and UFS2, as `sys/ufs/ffs/fs.h`, `sys/ufs/ufs/dinode.h`,
+//! `sys/ufs/ufs/dir.h` and `sys/ufs/ufs/quota.h` of the BSDs lay them out. Decoded values are
+//! unchecked: [`crate::Layout`] and the readers of each structure turn them into values that may be
+//! computed with.
 
 mod cg;
 mod dinode;
 mod dir;
 mod fs;
+mod quota;
 
 pub use cg::{CG_MAGIC, Cg, OldCg};
-pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
+pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 pub use dir::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
 pub use fs::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_42POSTBLFMT, FS_44INODEFMT,
@@ -16,3 +18,4 @@ pub use fs::{
     FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsLog, FsMark, FsNetBsd, FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2,
     SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
+pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};

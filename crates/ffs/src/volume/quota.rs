@@ -1,0 +1,76 @@
+//! Charging the quotas that are on: what a file costs, and who pays for it.
+
+use super::Volume;
+use super::tx::Tx;
+use crate::format::dinode::Dinode;
+use crate::format::ondisk::SF_SNAPSHOT;
+use crate::quota::table::{Bill, Charge};
+use crate::quota::{Kind, MAX_ID, Usage};
+use spindle_vfs::{FileKind, Privilege, Result};
+
+impl Volume {
+    /// Returns who pays for an inode, and how much; none if no quota is on, or nobody pays. Nobody
+    /// pays for quota files, snapshots, and where an id is too large, as for `quotacheck`.
+    pub(crate) fn bill(&self, ino: u32, di: &Dinode) -> Option<Bill> {
+        let is_file = self.quotas.as_ref()?.is_file(ino);
+        bill_of(di).filter(|_| !is_file)
+    }
+
+    /// [`Self::bill`] for an inode that has no number yet.
+    pub(crate) fn bill_of_new(&self, di: &Dinode) -> Option<Bill> {
+        self.quotas.as_ref().and_then(|_| bill_of(di))
+    }
+
+    /// Charges what a file costs `after` a change instead of what it cost `before`.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded); the caller rolls back.
+    pub(crate) fn charge_change(
+        &self,
+        tx: &Tx<'_>,
+        before: Option<Bill>,
+        after: Option<Bill>,
+        by: Privilege,
+    ) -> Result<()> {
+        let Some(quotas) = self.quotas.as_ref().filter(|_| before != after) else { return Ok(()) };
+        let now = self.clock.now().secs;
+        let charge = |charge: Charge| -> Result<()> {
+            if (charge.blocks, charge.inodes) != (0, 0) {
+                quotas.charge(charge, now, by)?.into_iter().for_each(|charged| tx.note_charged(charged));
+            }
+            Ok(())
+        };
+        for kind in Kind::ALL {
+            let new = after.map(|bill| bill.charge(kind, 1));
+            let old = before.map(|bill| bill.charge(kind, -1));
+            match (new, old) {
+                (Some(new), Some(old)) if new.id == old.id => charge(Charge {
+                    blocks: new.blocks + old.blocks,
+                    inodes: new.inodes + old.inodes,
+                    ..new
+                })?,
+                _ => new.into_iter().chain(old).try_for_each(&charge)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what could not be charged for `frags` more fragments of a file.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded).
+    pub(crate) fn check_quota(&self, ino: u32, di: &Dinode, frags: u64, by: Privilege) -> Result<()> {
+        let (Some(quotas), Some(bill)) = (&self.quotas, self.bill(ino, di)) else { return Ok(()) };
+        let more = Bill { usage: Usage { blocks: frags << self.layout.fs_fshift >> 9, inodes: 0 }, ..bill };
+        let now = self.clock.now().secs;
+        Kind::ALL.into_iter().try_for_each(|kind| quotas.check(more.charge(kind, 1), now, by))
+    }
+}
+
+/// Returns who pays for an inode that is neither a quota file nor free, and how much.
+pub(crate) fn bill_of(di: &Dinode) -> Option<Bill> {
+    let counts = di.mode != 0 && di.flags & SF_SNAPSHOT == 0 && di.uid <= MAX_ID && di.gid <= MAX_ID;
+    let has_blocks = matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
+    let usage = Usage { blocks: if has_blocks { di.blocks } else { 0 }, inodes: 1 };
+    counts.then_some(Bill { uid: di.uid, gid: di.gid, usage })
+}
