@@ -51,7 +51,7 @@ impl Mfs {
         if state.damaged {
             objections.push(Objection {
                 reason: "the file system is damaged".into(),
-                remedy: "copy what you need from it".into(),
+                remedy: "copy what you need from it, or repair it (fsck -p, fsck -y)".into(),
                 overridable: false,
             });
         }
