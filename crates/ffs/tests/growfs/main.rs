@@ -248,7 +248,8 @@ fn torture_cut_growth() {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test growfs torture_cut_growth");
     let all = all();
-    for case in 0..cases(all.len() as u64) {
+    let (cases, mut cut_ones) = (cases(all.len() as u64), 0);
+    for case in 0..cases {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
         let mut parameters = Parameters { size_bytes: 8 << 20, ..parameters.clone() };
@@ -273,6 +274,7 @@ fn torture_cut_growth() {
         if grown(&(recorder.clone() as Arc<dyn Device>), bytes).is_err() {
             continue;
         }
+        cut_ones += 1;
         let events = std::mem::take(&mut *recorder.events.lock());
         assert_whole(&recorder.inner, &files, name);
         let ends: Vec<_> = if events.len() < 60 {
@@ -294,6 +296,42 @@ fn torture_cut_growth() {
             grown(&(again.clone() as Arc<dyn Device>), bytes)
                 .unwrap_or_else(|error| panic!("{what}: again: {error}"));
             assert!(tree(&again) == files && damage(&again).is_empty(), "{what}: again");
+        }
+    }
+    assert!(cut_ones >= cases / 4, "only {cut_ones} of {cases} have grown");
+}
+
+/// Promise: on sectors of any size, what has grown has the groups, the space and the inodes that
+/// newfs gives a file system of that size with groups of the same size.
+#[test]
+fn grown_ones_are_as_newfs_makes_them() {
+    for (name, parameters) in all() {
+        for sector_bytes in [512, 1024, 2048, 4096] {
+            let small = Parameters {
+                size_bytes: 20 << 20,
+                sector_bytes,
+                bsize: Some(8 * sector_bytes.max(1024)),
+                fsize: Some(sector_bytes.max(1024)),
+                density: Some(8192),
+                // Groups small enough for newfs to make at least four at both sizes.
+                blocks_per_group: (parameters.geometry == Geometry::default()).then_some(128),
+                ..parameters.clone()
+            };
+            let large = Parameters { size_bytes: 40 << 20, ..small.clone() };
+            let what = format!("{name}, sectors of {sector_bytes}");
+            let made = images::new(&large);
+            let new = Superblock::open(&made).unwrap().layout;
+            let device = enlarged(&images::new(&small), large.size_bytes).with_sectors(sector_bytes);
+            let device = Arc::new(fill(&device, 1 << 20, &mut SmallRng::seed_from_u64(3)));
+            let files = tree(&device);
+            let all_of_it = new.fs_size << new.fs_fshift;
+            grown(&(device.clone() as Arc<dyn Device>), all_of_it).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(Superblock::open(&*device).unwrap().layout, new, "{what}");
+            assert_eq!(damage(&device), Vec::<String>::new(), "{what}");
+            assert!(tree(&device) == files, "{what}: the files are others");
+            let (grown, made) = (mount(device), mount(Arc::new(made)));
+            let (grown, made) = (grown.statfs().unwrap(), made.statfs().unwrap());
+            assert_eq!((grown.blocks, grown.files), (made.blocks, made.files), "{what}");
         }
     }
 }
