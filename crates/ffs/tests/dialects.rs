@@ -64,6 +64,40 @@ fn netbsd_gets_its_own_log() {
     }
 }
 
+/// Promise: what a mount without a log has left behind after a crash is read-only, and says why,
+/// whatever its system: also those that have no clean flag. After an unmount it is clean.
+#[test]
+fn what_was_left_in_use_is_not_written() {
+    let systems = [
+        (Dialect::Bsd43, Format::Old),
+        (Dialect::Bsd44, Format::Ufs1),
+        (Dialect::Sun { x86: false }, Format::Ufs1),
+        (Dialect::OpenBsd, Format::Ufs1),
+        (Dialect::NetBsd, Format::Ufs2),
+        (Dialect::FreeBsd, Format::Ufs2),
+    ];
+    for (dialect, format) in systems {
+        let device = make(dialect, format, Endian::Big);
+        let fs = open(&device, LogUse::Never);
+        let node = NewNode::new(FileKind::Regular, 0o644);
+        fs.create(fs.root(), b"kept", &node, Privilege::Root).unwrap();
+        fs.sync().unwrap();
+        let crashed = Arc::new(device.branch());
+        assert!(!Superblock::open(&*crashed).unwrap().is_marked_clean(), "{dialect}");
+        let left = open(&crashed, LogUse::Never);
+        assert!(left.read_only(), "{dialect}");
+        let reasons = format!("{:?}", left.read_only_reasons());
+        assert!(reasons.contains("not unmounted cleanly"), "{dialect}: {reasons}");
+        let report = check(&*crashed, &check::Options::default(), &mut |_| ()).unwrap();
+        assert!(!report.marked_clean, "{dialect}");
+        fs.unmount().unwrap();
+        drop(fs);
+        assert!(Superblock::open(&*device).unwrap().is_marked_clean(), "{dialect}");
+        assert!(!open(&device, LogUse::Never).read_only(), "{dialect}");
+        expect_clean(&device, &dialect.to_string());
+    }
+}
+
 /// Promise: a device file has the number that its system reads, in that system's coding, and we
 /// read it again.
 #[test]

@@ -41,6 +41,20 @@ pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Growth> {
     Ok(growth)
 }
 
+/// Refuses what [`grow`] would refuse about the file system itself; of one whose log has to be
+/// replayed first that is not known. Nothing is written.
+///
+/// # Errors
+/// If the file system is damaged or cannot be written; errors of the device.
+pub fn examine(spec: &Spec, growth: &Growth) -> Result<()> {
+    let device = open_device_unlocked(&to_its_end(spec))?;
+    let superblock = superblock(&*device).context(spec)?;
+    if !matches!(FoundLog::look(&*device, &superblock).context(spec)?, FoundLog::Recovery(_)) {
+        growfs::examine(&*device, growth).context(spec)?;
+    }
+    Ok(())
+}
+
 /// Returns a place that was named by its first byte without an end: the file system is to grow.
 fn to_its_end(spec: &Spec) -> Spec {
     match spec.part {

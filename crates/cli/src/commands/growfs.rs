@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::{interrupt, logger, text};
 use serde::Serialize;
-use spindle::growfs::{Growth, grow, plan};
+use spindle::growfs::{Growth, examine, grow, plan};
 use spindle::{LogNote, partition};
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
@@ -66,6 +66,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let spec = partition::find(image)?;
     let growth = plan(&spec, args.size)?;
     let written = !growth.is_nothing() && !args.dry_run;
+    if args.dry_run {
+        examine(&spec, &growth)?;
+    }
     if written {
         if !args.yes && std::io::stdin().is_terminal() && !agreed(image, &growth)? {
             return Err(Failure::new(format!("{image}: not changed")));

@@ -54,7 +54,7 @@ whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see
 Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
 that do not begin with / for options.
 
-UFS cannot be repaired yet: -a, -p and -y replay its log, and mark it clean if it has no problems.";
+-a and -p replay the log, and repair what can be repaired without loss; -y repairs everything.";
 
 const FSCK_MORE: &str = "EXAMPLES
     fsck.spindle -n /dev/sdb1

@@ -1,5 +1,6 @@
 //! `growfs` on files and partitions.
 
+use crate::helpers::run_as;
 use crate::support::Bench;
 
 /// Returns a bench with a UFS of 8 MiB in `a.img` that has a file.
@@ -58,6 +59,35 @@ fn partitions_grow_to_their_end() {
     assert_eq!(bench.ok("cat b.img@offset=1048576:/file"), "text".repeat(100_000));
 }
 
+/// Promise: a file system with a log keeps it; while it is mounted it is refused, and after a crash
+/// its log is replayed first.
+#[test]
+fn logs_stay() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m --log=1m a.img");
+    bench.shell("mkdir mnt");
+    let mount = |more: &str| {
+        assert_eq!(run_as(&bench, "mount.spindle", &format!("a.img mnt -o rw{more}")).code, 0);
+    };
+    mount("");
+    bench.write("mnt/file", "text".repeat(1000));
+    bench.fails("growfs -s 64m a.img", 1, &["mnt"]);
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    bench.shell("cp a.img before.img");
+    mount("");
+    bench.write("mnt/more", "more");
+    bench.shell("sync mnt/more; cp a.img crashed.img");
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    for image in ["before.img", "crashed.img"] {
+        let ran = bench.run(&format!("growfs -s 64m {image}"));
+        assert_eq!(ran.code, 0, "{image}: {}", ran.err);
+        bench.check(image);
+        assert!(bench.ok(&format!("info {image}")).contains("log"), "{image}");
+        assert_eq!(bench.ok(&format!("cat {image}:/file")), "text".repeat(1000), "{image}");
+    }
+    assert_eq!(bench.ok("cat crashed.img:/more"), "more");
+}
+
 /// Promise: a file system that is damaged, or would become smaller, or is no UFS, is refused with
 /// the remedy; the file stays as it was and as long as it was.
 #[test]
@@ -67,6 +97,7 @@ fn refused_ones_stay() {
     bench.shell("printf xxxx | dd of=a.img bs=1 seek=65700 conv=notrunc 2>/dev/null");
     let before = std::fs::read(bench.path("a.img")).unwrap();
     bench.fails("growfs -s 64m a.img", 1, &["a.img"]);
+    bench.fails("growfs -N -s 64m a.img", 1, &["a.img"]);
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
     bench.ok("newfs -t v7 -s 4m v7.img");
     bench.fails("growfs -s 8m v7.img", 1, &["only UFS"]);

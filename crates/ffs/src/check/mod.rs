@@ -33,7 +33,7 @@ pub use terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem}
 pub type Found = spindle_tree::check::Found<Finding>;
 pub(crate) type Findings = spindle_tree::check::Findings<Finding>;
 
-use crate::format::dialect::Dialect;
+use crate::format::dialect::{Dialect, is_marked_clean};
 use crate::format::layout::Layout;
 use crate::format::ondisk::{FsSun, flags};
 use crate::format::superblock::{CheckHashes, Superblock};
@@ -214,9 +214,8 @@ impl<'a> Checker<'a> {
         let asks = self.superblock.flags() & (flags::FS_UNCLEAN | flags::FS_NEEDSFSCK) != 0;
         let clean = self.superblock.fs.fs_clean;
         match self.superblock.dialect {
-            Dialect::Bsd43 => true,
             Dialect::Sun { .. } => matches!(clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
-            _ => clean == 1 && !asks,
+            dialect => is_marked_clean(&self.superblock.fs, dialect) && !asks,
         }
     }
 

@@ -213,6 +213,13 @@ fn is_openbsd_ufs2(fs: &Fs) -> bool {
 pub(crate) const CHECK: &str =
     "check it with spindle fsck or the fsck of its own system, or insist with the option force";
 
+/// Returns true if the superblock says that the file system is not in use; not for Solaris. 4.2BSD
+/// and 4.3BSD have no clean flag, so theirs is clean unless it says that it was changed
+/// (`fs_fmod`): they write that as 0, and we, and the 4.4BSDs, as 1 while it is in use.
+pub(crate) const fn is_marked_clean(fs: &Fs, dialect: Dialect) -> bool {
+    fs.fs_clean == 1 || matches!(dialect, Dialect::Bsd43) && fs.fs_fmod == 0
+}
+
 /// Returns everything that speaks against writing to the file system; empty if it is safe. With
 /// `recovers`, a log puts right whatever an unclean end has left.
 #[must_use]
@@ -234,8 +241,7 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
         } else if state.wrapping_add(fs.fs_old_time) != FsSun::FSOKAY && !recovers {
             object(format!("fs_state {state:#x} does not confirm that it is clean"), CHECK, true);
         }
-    } else if dialect != Dialect::Bsd43 && fs.fs_clean != 1 && !recovers {
-        // 4.2BSD and 4.3BSD had no clean flag.
+    } else if !is_marked_clean(fs, dialect) && !recovers {
         object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);
     }
     if bits & flags::FS_UNCLEAN != 0 {

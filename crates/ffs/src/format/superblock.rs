@@ -6,7 +6,7 @@
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
 use crate::format::ckhash::check_hash;
-use crate::format::dialect::Dialect;
+use crate::format::dialect::{Dialect, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
@@ -215,6 +215,13 @@ impl Superblock {
         let _ = self.encode(self.layout.fs_sblockloc);
     }
 
+    /// Returns true if nothing says that it was left in use. Of 4.2BSD and 4.3BSD, which have no
+    /// clean flag, that is less than [`Self::is_clean`] says.
+    #[must_use]
+    pub fn is_marked_clean(&self) -> bool {
+        matches!(self.dialect, Dialect::Bsd43) && is_marked_clean(&self.fs, self.dialect) || self.is_clean()
+    }
+
     /// Returns true if the device says that it is not in use.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -294,6 +301,8 @@ impl Superblock {
             self.fs.fs_flags = if clean { self.fs.fs_flags & !in_use } else { self.fs.fs_flags | in_use };
         }
         self.set_time(now);
+        // Where there is no clean flag, this one says it; elsewhere it is of no use on a disk.
+        self.fs.fs_fmod = i8::from(!clean && self.dialect == Dialect::Bsd43);
         if let Dialect::Sun { x86 } = self.dialect {
             let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
             if x86 {
@@ -346,7 +355,6 @@ impl Superblock {
 
     /// Sets when it was written.
     pub fn set_time(&mut self, now: Timestamp) {
-        self.fs.fs_fmod = 0;
         if self.has_new_fields() {
             self.fs.fs_time = now.secs;
         }

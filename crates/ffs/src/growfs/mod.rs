@@ -39,6 +39,31 @@ fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
     Error::unsupported(what, remedy)
 }
 
+/// Refuses what must not grow. Returns what a check finds, which is nothing. Nothing is written.
+///
+/// # Errors
+/// [`Error::Unsupported`] if the file system is not clean and whole, or cannot be written, or its
+/// first group cannot hold the summaries; device errors.
+pub fn examine(device: &dyn Device, growth: &Growth) -> Result<Report> {
+    let superblock = Superblock::open(device)?;
+    if let Some(objection) = superblock.objections(device)?.first() {
+        return Err(refused(objection.reason.clone(), objection.remedy.clone()));
+    }
+    if superblock.log_place().is_some_and(|place| place.ino.is_none()) {
+        let remedy = "remove the log first (spindle tunefs --log=none)";
+        return Err(refused("its log stands behind its end", remedy));
+    }
+    if growth.added_summaries(&superblock.layout).end > u64::from(superblock.layout.cg_frags(0)) {
+        let remedy = "name a smaller size (-s)";
+        return Err(refused("the first cylinder group cannot hold the summaries of all groups", remedy));
+    }
+    let found = check(device, &Options::default(), &mut |_| ())?;
+    if !found.is_clean() {
+        return Err(refused("it has damage", "repair it first (spindle fsck -y)"));
+    }
+    Ok(found)
+}
+
 /// Makes the file system on `device` larger, with the time of `clock` and generations of inodes
 /// from `random`. `progress` hears of each new group that was written, and how many there are; it
 /// may still end the work. Returns what a check finds afterwards, which is nothing.
@@ -54,27 +79,10 @@ pub fn grow(
     growth: &Growth,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Report> {
-    let mut superblock = Superblock::open(&**device)?;
+    let before = examine(&**device, growth)?;
     let options = Options::default();
-    let before = check(&**device, &options, &mut |_| ())?;
-    let objections = superblock.objections(&**device)?;
-    if let Some(objection) = objections.first() {
-        return Err(refused(objection.reason.clone(), objection.remedy.clone()));
-    }
-    if !before.is_clean() {
-        return Err(refused("it has damage", "repair it first (spindle fsck -y)"));
-    }
-    if superblock.log_place().is_some_and(|place| place.ino.is_none()) {
-        return Err(refused(
-            "its log stands behind its end",
-            "remove the log first (spindle tunefs --log=none)",
-        ));
-    }
+    let mut superblock = Superblock::open(&**device)?;
     let vacant = growth.added_summaries(&superblock.layout);
-    if vacant.end > u64::from(superblock.layout.cg_frags(0)) {
-        let remedy = "name a smaller size (-s)";
-        return Err(refused("the first cylinder group cannot hold the summaries of all groups", remedy));
-    }
     if !vacant.is_empty() {
         let wanted = Wanted { options: &options, vacant, meanwhile: None };
         settle_on(device, clock, &CowDevice::new(device.clone()).into(), before.clone(), &wanted)?;

@@ -163,7 +163,7 @@ impl FileSystemInfo {
             byte_order: text::endian(layout.endian),
             superblock_at: layout.fs_sblockloc,
             size_bytes: layout.fs_size << layout.fs_fshift,
-            clean: fs.fs_clean == 1 || *dialect == Dialect::Bsd43,
+            clean: superblock.is_marked_clean(),
             writable: objections.is_empty(),
             objections,
             volume_name: if new_fields { text_of(&fs.fs_volname) } else { String::new() },
