@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::Timestamp;
 use spindle_device::{Device, MemoryDevice};
-use spindle_mfs::check::{check, repair};
+use spindle_mfs::check::{Finding, check, repair};
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{Mfs, OpenOptions, Role, Set, read_label};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
@@ -93,8 +93,8 @@ fn expect(fs: &Mfs, files: usize) {
 const PLACES: [(u64, usize); 3] = [(0, 64 << 10), (4096, 4096), (1536, 2560)];
 
 /// Promise: whichever copy of control storage is damaged, with whatever bytes, the check finds
-/// nothing, a mount returns everything and can be written, and a scrub brings back the damaged copy
-/// as it was and leaves the other.
+/// nothing, a mount returns everything and can be written, and a scrub or a repair brings back the
+/// damaged copy as it was and leaves the other.
 #[test]
 fn control_storage_is_read_from_the_whole_copy() {
     for checksums in [false, true] {
@@ -113,7 +113,10 @@ fn control_storage_is_read_from_the_whole_copy() {
                     victim.is_clean();
                     victim.damage(Role::Control, copy, place, byte);
                     let repaired = repair(&victim.set(), &*clock(), false, 100, &mut |_| ()).unwrap();
-                    assert!(repaired.before.is_clean() && repaired.after.is_clean());
+                    assert!(repaired.changed && repaired.after.is_clean());
+                    assert!(repaired.before.damages == 1 && repaired.before.serious == 0);
+                    assert!(matches!(repaired.before.findings[0].finding, Finding::Copies {}));
+                    assert!(victim.bytes(Role::Control, 0) == victim.bytes(Role::Control, 1));
                     let fs = victim.open();
                     expect(&fs, FILES);
                     write(&fs, FILES + 4 * n + 2 * copy + usize::from(byte == 0));
