@@ -8,6 +8,7 @@
 // Structures of arguments consist of switches.
 #![allow(clippy::struct_excessive_bools)]
 
+mod attributes;
 mod caller;
 mod commands;
 mod date;

@@ -1,12 +1,10 @@
 //! `spindle chmod`
 
+use crate::attributes::{Scope, change_each};
 use crate::caller::Caller;
-use crate::error::{Context, Result};
-use crate::image::{self, WriteArgs};
-use crate::interrupt;
+use crate::error::Result;
+use crate::image::WriteArgs;
 use spindle::mode::Mode;
-use spindle::path::resolve;
-use spindle::walk::{Walk, When};
 use spindle_vfs::{Attr, FileKind, Privilege, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -46,23 +44,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let caller = Caller::find();
-    image::change_each(&args.targets, args.write, |vfs, target, failures| {
-        let node = resolve(vfs, &target.path, !args.link)?;
-        if !args.recursive {
-            return change(vfs, node.attr(), args, &caller).named(&target.path);
+    let scope = Scope { follow: !args.link, recursive: args.recursive };
+    // Before what is in a directory the new permissions may be read, as BSD does.
+    change_each(&args.targets, args.write, scope, |vfs, attr| {
+        if args.recursive && attr.kind == FileKind::Symlink {
+            return Ok(());
         }
-        for visit in Walk::new(&target.path, node) {
-            interrupt::check()?;
-            let changed = visit.map_err(Into::into).and_then(|visit| {
-                // Before what is in a directory the new permissions may be read, as BSD does.
-                if visit.when == When::After || visit.attr.kind == FileKind::Symlink {
-                    return Ok(());
-                }
-                change(vfs, &visit.attr, args, &caller).named(&visit.path)
-            });
-            failures.unless(changed.context(&target.image))?;
-        }
-        Ok(())
+        change(vfs, attr, args, &caller)
     })
 }
 

@@ -1,10 +1,8 @@
 //! `spindle chown`
 
-use crate::error::{Context, Result};
-use crate::image::{self, WriteArgs};
-use crate::interrupt;
-use spindle::path::resolve;
-use spindle::walk::{Walk, When};
+use crate::attributes::{Scope, change_each};
+use crate::error::Result;
+use crate::image::WriteArgs;
 use spindle_vfs::{Attr, Error, FileKind, Privilege, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -71,21 +69,8 @@ impl FromStr for Owner {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    image::change_each(&args.targets, args.write, |vfs, target, failures| {
-        let node = resolve(vfs, &target.path, !args.link && !args.recursive)?;
-        if !args.recursive {
-            return change(vfs, node.attr(), args.owner).named(&target.path);
-        }
-        for visit in Walk::new(&target.path, node) {
-            interrupt::check()?;
-            let changed = visit.map_err(Into::into).and_then(|visit| match visit.when {
-                When::After => Ok(()),
-                When::Once | When::Before => change(vfs, &visit.attr, args.owner).named(&visit.path),
-            });
-            failures.unless(changed.context(&target.image))?;
-        }
-        Ok(())
-    })
+    let scope = Scope { follow: !args.link && !args.recursive, recursive: args.recursive };
+    change_each(&args.targets, args.write, scope, |vfs, attr| change(vfs, attr, args.owner))
 }
 
 fn change(vfs: &Vfs, attr: &Attr, Owner { uid, gid }: Owner) -> Result<()> {
