@@ -109,9 +109,8 @@ impl Counter {
     }
 }
 
-/// Calls `visit` with each piece of an inode whose address can be right; with [`Next::Skip`] as its
-/// answer it does not see what is below an indirect block. Indirect blocks in `entered` are not
-/// followed again.
+/// Calls `visit` with each piece of an inode whose address can be right. Indirect blocks in
+/// `entered` are not followed again.
 pub(super) fn walk_pieces(
     layout: &Layout,
     reader: &mut Reader<'_>,
