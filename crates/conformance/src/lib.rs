@@ -4,8 +4,9 @@
 //! [`suite`] holds the behaviours that all file systems share, one test each. [`random`] compares a
 //! file system with the model over random operations. A file system under test provides a
 //! [`suite::Harness`] and calls [`conformance_tests!`]. [`reluctant`] is a device for tests of
-//! failures.
+//! failures, and [`cuts`] shows what a loss of power leaves of one.
 
+pub mod cuts;
 pub mod model;
 pub mod random;
 pub mod reluctant;

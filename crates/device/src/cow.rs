@@ -6,6 +6,9 @@ use spindle_clock::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Bytes written at once.
+const RUN_BYTES: usize = 1 << 20;
+
 /// A device over another one of any permission that keeps every write in memory, sector by sector.
 pub struct CowDevice {
     inner: Arc<dyn Device>,
@@ -129,6 +132,27 @@ impl Device for CowDevice {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
     }
+}
+
+/// Writes sectors, which are in order, and makes them durable.
+///
+/// # Errors
+/// Those of the device.
+pub fn write_sectors<'a>(device: &dyn Device, sectors: impl Iterator<Item = (u64, &'a [u8])>) -> Result<()> {
+    let (mut start, mut run) = (0, Vec::new());
+    for (at, bytes) in sectors {
+        if at != start + run.len() as u64 || run.len() >= RUN_BYTES {
+            if !run.is_empty() {
+                device.write_at(start, &run)?;
+            }
+            (start, run) = (at, Vec::new());
+        }
+        run.extend_from_slice(bytes);
+    }
+    if !run.is_empty() {
+        device.write_at(start, &run)?;
+    }
+    device.flush()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod window;
 mod workers;
 
 pub use buffer::AlignedBuf;
-pub use cow::{Change, CowDevice};
+pub use cow::{Change, CowDevice, write_sectors};
 pub use error::{Error, Result};
 pub use file::{Caching, Claim, Engine, FileDevice, OpenOptions};
 pub use label::{Partition, Scheme, Table, partitions};

@@ -184,7 +184,7 @@ pub fn check_and_ask(
         Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
     };
     let checked =
-        if is_old { check_old(&*device, options, phase) } else { check_ffs(device, options, agree, phase) };
+        if is_old { check_old(&device, options, phase) } else { check_ffs(device, options, agree, phase) };
     match (checked, found) {
         // What the device has instead.
         (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused_old(spec).unwrap_or(refused)),
@@ -204,7 +204,7 @@ fn refused_old(spec: &Spec) -> Option<FsError> {
 }
 
 fn check_old(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     options: &Options,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> spindle_vfs::Result<Checked> {
@@ -212,7 +212,7 @@ fn check_old(
     let mut progress = |now: spindle_v7::check::Phase| phase(&now);
     Ok(Checked::Old(match options.repair {
         Repair::No => {
-            let report = spindle_v7::check::check(device, &old, &mut progress)?;
+            let report = spindle_v7::check::check(&**device, &old, &mut progress)?;
             Repaired { after: report.clone(), before: report, changed: false }
         }
         harmless => {

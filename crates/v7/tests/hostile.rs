@@ -173,7 +173,8 @@ fn damaged_at_random() {
         if !checked {
             continue;
         }
-        match repair(&*device, &*victim.clock, &options, false, &mut |_| ()) {
+        let shared: Arc<dyn Device> = device.clone();
+        match repair(&shared, &*victim.clock, &options, false, &mut |_| ()) {
             Ok(repaired) => {
                 let left = repaired.after.findings;
                 let mended = left.iter().all(|found| {

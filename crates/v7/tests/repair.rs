@@ -2,7 +2,7 @@
 
 mod support;
 
-use spindle_device::MemoryDevice;
+use spindle_device::{Device, MemoryDevice};
 use spindle_ondisk::{Endian, Field};
 use spindle_v7::check::{Options, Repaired, check, repair};
 use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
@@ -22,13 +22,13 @@ fn findings(victim: &Victim) -> Vec<String> {
 }
 
 fn mend(victim: &Victim) -> Repaired {
-    repair(&*victim.device, &*victim.clock, &options(victim), false, &mut |_| ()).unwrap()
+    repair(&victim.shared(), &*victim.clock, &options(victim), false, &mut |_| ()).unwrap()
 }
 
 /// Replaces the names in a text by inode numbers.
 fn numbered(victim: &Victim, text: &str) -> String {
     let Victim { dir, sub, file, other, .. } = victim;
-    [("{dir}", dir), ("{sub}", sub), ("{file}", file), ("{other}", other)]
+    [("{dir}", dir), ("{sub}", sub), ("{file}", file), ("{other}", other), ("{first}", file.min(other))]
         .into_iter()
         .fold(text.to_owned(), |text, (name, ino)| text.replace(name, &ino.to_string()))
 }
@@ -54,7 +54,7 @@ const PLANTS: &[Plant] = &[
     }),
     (" BAD I={other} (ADDRESS 1) (/other)", |v| v.set_addr(v.other, 1, v.layout.s_fsize)),
     ("1 BAD I={other} (ADDRESS 2)", |v| v.set_addr(v.other, 2, 1)),
-    (" DUP I={file} (ADDRESS 3) (/dir/file)", |v| v.set_addr(v.other, 0, v.addr(v.file, 3))),
+    ("also I={first}; a repair copies it)", |v| v.set_addr(v.other, 0, v.addr(v.file, 3))),
     (" BAD I={file} (POINTER 5 OF INDIRECT BLOCK ", |v| {
         v.change(Block(v.addr(v.file, 10)), |b| 0xff_ffff_u32.put(&mut b[20..], v.layout.format.endian));
     }),
@@ -205,12 +205,13 @@ fn a_lost_superblock() {
         let mut bytes = victim.device.to_bytes();
         let end = bytes.len();
         bytes.extend(Victim::new(format).device.to_bytes());
-        let device = Arc::new(MemoryDevice::from_bytes(&bytes));
-        let repaired = repair(&*device, &*victim.clock, &options(&victim), false, &mut |_| ()).unwrap();
+        let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+        let device: Arc<dyn Device> = memory.clone();
+        let repaired = repair(&device, &*victim.clock, &options(&victim), false, &mut |_| ()).unwrap();
         let Repaired { before, after, changed } = repaired;
         assert!(before.findings[0].to_string().starts_with("SUPERBLOCK LOST"), "{before:#?}");
         assert!(changed && after.is_clean(), "{format}: {after:#?}");
-        assert!(device.to_bytes()[end..] == bytes[end..], "{format}: written behind the end");
+        assert!(memory.to_bytes()[end..] == bytes[end..], "{format}: written behind the end");
         let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
         assert!(!fs.read_only());
         assert_eq!(*fs.layout(), victim.layout);
@@ -232,7 +233,8 @@ fn a_wrong_magic_number() {
         let (block, offset) = victim.layout.superblock_at();
         victim.change(block, |bytes| bytes[offset + at] ^= 1);
         assert_eq!(findings(&victim), ["BAD MAGIC NUMBER OR TYPE IN SUPERBLOCK"]);
-        let repaired = repair(&*victim.device, &*victim.clock, &options(&victim), true, &mut |_| ()).unwrap();
+        let repaired =
+            repair(&victim.shared(), &*victim.clock, &options(&victim), true, &mut |_| ()).unwrap();
         assert!(repaired.changed && repaired.after.is_clean());
         assert!(!victim.open().read_only());
     }
@@ -279,7 +281,7 @@ fn symbolic_links() {
 #[test]
 fn only_what_is_harmless() {
     let harmless = |victim: &Victim| {
-        repair(&*victim.device, &*victim.clock, &options(victim), true, &mut |_| ()).unwrap()
+        repair(&victim.shared(), &*victim.clock, &options(victim), true, &mut |_| ()).unwrap()
     };
     let victim = Victim::new(Format::V7);
     victim.change_inode(victim.other, |inode| inode.di_nlink = 3);

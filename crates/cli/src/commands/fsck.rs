@@ -22,8 +22,9 @@ use std::process::ExitCode;
 /// Files that have lost their names are in lost+found afterwards.
 ///
 /// The repair of a fast file system is planned in memory, and checked there, before anything is
-/// written: it leaves no problem, or changes nothing and prints the reason. If it is interrupted,
-/// repair again. With --undo it can be taken back.
+/// written: it leaves no problem, or changes nothing and prints the reason. With --undo it can be
+/// taken back. That of an old file system is planned in memory, too, but leaves what cannot be
+/// repaired, and repairs the rest. If a repair is interrupted, repair again.
 ///
 /// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
 /// -n replays the log in memory, says so, and checks the result. Only problems that remain after

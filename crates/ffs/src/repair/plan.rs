@@ -7,11 +7,8 @@ use crate::check::state::BlockMap;
 use crate::format::superblock::Superblock;
 use crate::format::units::Frag;
 use spindle_clock::Timestamp;
-use spindle_device::{Change, CowDevice, Device};
+use spindle_device::{Change, CowDevice, Device, write_sectors};
 use spindle_vfs::Result;
-
-/// Bytes written at once.
-const RUN_BYTES: usize = 1 << 20;
 
 /// A planned repair.
 pub struct Plan {
@@ -143,34 +140,17 @@ impl Plan {
                 (change.at, if after { &change.new[..] } else { &meanwhile[..] })
             })
         };
-        write(device, superblock(false))?;
-        let all =
-            |changes: &[Change]| write(device, changes.iter().map(|change| (change.at, &change.new[..])));
+        write_sectors(device, superblock(false))?;
+        let all = |changes: &[Change]| {
+            write_sectors(device, changes.iter().map(|change| (change.at, &change.new[..])))
+        };
         all(&self.fresh)?;
         all(&self.others)?;
         if let Some(resized) = &self.resized {
             let places = self.superblock.iter().map(|(change, _)| change.at);
-            write(device, places.zip(resized.iter().map(Vec::as_slice)))?;
+            write_sectors(device, places.zip(resized.iter().map(Vec::as_slice)))?;
         }
         all(&self.copies)?;
-        write(device, superblock(true))
+        Ok(write_sectors(device, superblock(true))?)
     }
-}
-
-/// Writes sectors, which are in order, and makes them durable.
-pub(super) fn write<'a>(device: &dyn Device, sectors: impl Iterator<Item = (u64, &'a [u8])>) -> Result<()> {
-    let (mut start, mut run) = (0, Vec::new());
-    for (at, bytes) in sectors {
-        if at != start + run.len() as u64 || run.len() >= RUN_BYTES {
-            if !run.is_empty() {
-                device.write_at(start, &run)?;
-            }
-            (start, run) = (at, Vec::new());
-        }
-        run.extend_from_slice(bytes);
-    }
-    if !run.is_empty() {
-        device.write_at(start, &run)?;
-    }
-    Ok(device.flush()?)
 }

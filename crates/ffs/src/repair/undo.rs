@@ -6,8 +6,7 @@
 //! superblock, whose records come last, as it is meanwhile. At the end stands the CRC-32C of all
 //! that.
 
-use super::plan::write;
-use spindle_device::{Change, Device};
+use spindle_device::{Change, Device, write_sectors};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 
@@ -117,8 +116,8 @@ pub fn undo(device: &dyn Device, bytes: &[u8]) -> Result<usize> {
     }
     let meanwhile = |record: &'_ Record| record.meanwhile.is_some();
     let (superblock, others): (Vec<_>, Vec<_>) = records.iter().partition(|record| meanwhile(record));
-    write(device, superblock.iter().filter_map(|r| Some((r.at, r.meanwhile.as_deref()?))))?;
-    write(device, others.iter().map(|r| (r.at, &r.old[..])))?;
-    write(device, superblock.iter().map(|r| (r.at, &r.old[..])))?;
+    write_sectors(device, superblock.iter().filter_map(|r| Some((r.at, r.meanwhile.as_deref()?))))?;
+    write_sectors(device, others.iter().map(|r| (r.at, &r.old[..])))?;
+    write_sectors(device, superblock.iter().map(|r| (r.at, &r.old[..])))?;
     Ok(records.len())
 }

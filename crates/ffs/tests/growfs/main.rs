@@ -1,7 +1,5 @@
 //! File systems that are made larger: every format and dialect, to any size, also when it is cut.
 
-#[path = "../repair/cuts.rs"]
-mod cuts;
 #[path = "../check/images.rs"]
 #[allow(dead_code, reason = "the tests of the check use the rest")]
 mod images;
@@ -9,9 +7,9 @@ mod images;
 #[allow(dead_code, reason = "the tests of the repair use the rest")]
 mod victim;
 
-use cuts::{Recorder, cut};
 use rand::rngs::{SmallRng, StdRng};
 use rand::{Rng, SeedableRng};
+use spindle_conformance::cuts::{Recorder, cut};
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::Report;

@@ -1,12 +1,12 @@
 //! Repairs that are cut, and repairs that are taken back.
 
-use super::cuts::{Event, Recorder, cut};
 use super::random::cases;
 use super::victim::{Tree, damage, planned, repair, tree};
 use crate::images::Image;
 use crate::tables;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use spindle_conformance::cuts::{Event, Recorder, cut};
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::Superblock;

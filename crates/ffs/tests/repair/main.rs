@@ -1,7 +1,6 @@
 //! The repair: of each kind of damage, of damage at random, cut at any write, and taken back.
 
 mod crashes;
-mod cuts;
 #[path = "../check/images.rs"]
 #[allow(dead_code, reason = "the tests of the check use the rest")]
 mod images;

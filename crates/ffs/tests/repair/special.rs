@@ -1,10 +1,10 @@
 //! Repairs that depend on more than one structure.
 
 use super::crashes::events;
-use super::cuts::Event;
 use super::victim::{checked, clock, damage, missing, planned, repair, tree};
 use crate::images::{self, Image, makefs};
 use crate::tables;
+use spindle_conformance::cuts::Event;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Finding, Options};
 use spindle_ffs::newfs::{Format, Parameters};

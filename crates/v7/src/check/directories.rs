@@ -26,15 +26,6 @@ pub(super) fn size_by_blocks(layout: &Layout, di: &Dinode) -> u64 {
 }
 
 impl Image<'_> {
-    /// Returns a block that no file uses, filled with zeros.
-    pub(super) fn new_block(&mut self) -> Result<Option<Block>> {
-        let mut blocks = (self.layout.s_isize..self.layout.s_fsize).map(Block);
-        let Some(block) = blocks.find(|block| !self.used.has(*block)) else { return Ok(None) };
-        self.change(block, |bytes| bytes.fill(0))?;
-        self.used.enter(block);
-        Ok(Some(block))
-    }
-
     /// Makes inode `ino` an empty directory in the root. Returns false if there is no free block.
     fn make_directory(&mut self, ino: u16, mode: u16) -> Result<bool> {
         let Some(block) = self.new_block()? else { return Ok(false) };

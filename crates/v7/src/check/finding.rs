@@ -172,15 +172,28 @@ spindle_tree::findings! {
         block: u32,
     } "{block} BAD I={ino} ({pointer})";
 
-    /// A pointer to a block that another pointer has already.
+    /// A pointer to a block that another pointer has already. A repair copies the block, so that
+    /// each of them keeps its bytes.
     DupBlock: Inodes, Damage, at (*ino) {
-        /// Inode.
+        /// The later inode.
         ino: u16,
         /// Where it stands.
         pointer: Pointer,
         /// Where it leads.
         block: u32,
-    } "{block} DUP I={ino} ({pointer})";
+        /// The inode that has it first.
+        owner: u16,
+    } "{block} DUP I={ino} ({pointer}, also I={owner}; a repair copies it)";
+
+    /// Fewer free blocks than blocks to copy for a second claimant. A repair does not change what
+    /// it cannot copy.
+    NoRoomForCopies: Inodes, Note {
+        /// Blocks to copy, at least.
+        blocks: u64,
+        /// Blocks that no file has.
+        free: u32,
+    } "{blocks} DUP BLKS TO COPY AND {free} FREE: THE REST STAYS AS IT IS, AND NOTHING OF IT IS LOST; \
+       COPY THE FILES TO ANOTHER FILE SYSTEM (spindle export)";
 
     /// Blocks that the size does not reach.
     BeyondSize: Inodes, Note, at (*ino) {

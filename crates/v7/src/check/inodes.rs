@@ -1,12 +1,25 @@
-//! Phase 1: every inode, and every block that one leads to.
+//! Phase 1: every inode, and every block that one leads to. Phase 1b: who else has the blocks that
+//! several files claim.
 
 use super::directories::size_by_blocks;
-use super::{Checker, Directory, Finding, InodeState, Pointer};
+use super::{Checker, Directory, Duplicate, Finding, InodeState, Pointer};
 use crate::format::dinode::Dinode;
-use crate::format::layout::{Block, ROOT_INO, index};
+use crate::format::layout::{Block, BlockMap, ROOT_INO, index};
 use crate::format::ondisk::{ENTRY_SIZE, INODE_SIZE, NDIRECT};
 use spindle_ondisk::Field;
 use spindle_vfs::FileKind;
+use std::collections::HashMap;
+
+/// A pointer that is not 0, on the way through the blocks of a file.
+#[derive(Clone, Copy)]
+struct Step {
+    pointer: Pointer,
+    raw: u32,
+    /// Levels of indirect blocks from it to the data.
+    levels: usize,
+    /// The first block of the file to which it leads.
+    first: u64,
+}
 
 /// The blocks counted for one inode.
 #[derive(Default)]
@@ -30,6 +43,7 @@ impl Checker<'_> {
                 self.check_inode(ino, &di);
             }
         }
+        self.report_duplicates();
         if !self.dirs.contains_key(&ROOT_INO) {
             self.findings.push(Finding::NoRoot {});
         }
@@ -69,13 +83,7 @@ impl Checker<'_> {
         let directory = kind == FileKind::Directory;
         let bsize = u64::from(self.layout.format.bsize);
         let mut claimed = Claimed { directory, end: di.size.div_ceil(bsize), ..Claimed::default() };
-        if di.has_blocks() {
-            for (index, &raw) in di.addr.iter().enumerate() {
-                let levels = (index + 1).saturating_sub(NDIRECT);
-                let first = if levels == 0 { index as u64 } else { self.layout.first_behind(levels).0 };
-                self.claim(ino, (Pointer::Inode { index }, raw), levels, first, &mut claimed);
-            }
-        }
+        self.each_pointer(di, &mut |checker, step| checker.claim(ino, step, &mut claimed));
         if kind == FileKind::Symlink && !self.has_target(di) {
             self.findings.push(Finding::BadLink { ino });
             return;
@@ -101,40 +109,109 @@ impl Checker<'_> {
         !target.is_empty() && !target.contains(&0)
     }
 
-    /// Claims the blocks below a pointer with `levels` levels of indirect blocks; the first of them
-    /// is block `first` of the file.
-    fn claim(
-        &mut self,
-        ino: u16,
-        (pointer, raw): (Pointer, u32),
-        levels: usize,
-        first: u64,
-        claimed: &mut Claimed,
-    ) {
-        if raw == 0 {
+    /// Calls `visit` with every pointer of an inode that is not 0, and goes on below those for
+    /// which it returns true.
+    fn each_pointer(&mut self, di: &Dinode, visit: &mut dyn FnMut(&mut Self, Step) -> bool) {
+        if !di.has_blocks() {
             return;
         }
+        for (index, &raw) in di.addr.iter().enumerate() {
+            let levels = (index + 1).saturating_sub(NDIRECT);
+            let first = if levels == 0 { index as u64 } else { self.layout.first_behind(levels).0 };
+            self.each_below(Step { pointer: Pointer::Inode { index }, raw, levels, first }, visit);
+        }
+    }
+
+    fn each_below(&mut self, step: Step, visit: &mut dyn FnMut(&mut Self, Step) -> bool) {
+        let Step { raw, levels, first, .. } = step;
+        if raw == 0 || !visit(self, step) {
+            return;
+        }
+        let bytes = self.block(Block(raw));
+        let span = self.layout.span(levels - 1);
+        for index in 0..self.layout.nindir() {
+            let below = Step {
+                pointer: Pointer::Indirect { block: raw, index },
+                raw: u32::get(&bytes[index * 4..], self.layout.format.endian),
+                levels: levels - 1,
+                first: first + index as u64 * span,
+            };
+            self.each_below(below, visit);
+        }
+    }
+
+    /// Claims the block of a pointer. Returns true if nobody has seen what it leads to.
+    fn claim(&mut self, ino: u16, step: Step, claimed: &mut Claimed) -> bool {
+        let Step { pointer, raw, levels, first } = step;
         let Some(block) = self.layout.data_block(raw) else {
             self.findings.push(Finding::BadBlock { ino, pointer, block: raw });
-            return;
+            return false;
         };
         if !self.used.enter(block) {
-            self.findings.push(Finding::DupBlock { ino, pointer, block: raw });
-            return;
+            self.duplicates.note(Duplicate { ino, pointer, block: raw });
+            return self.enter(block, levels);
         }
         if levels == 0 {
             claimed.beyond += u64::from(first >= claimed.end);
             if claimed.directory && first < claimed.end {
                 claimed.blocks.push((first, block));
             }
+        }
+        self.enter(block, levels)
+    }
+
+    /// Enters an indirect block with `levels` levels. Returns false if that was done before, or if
+    /// it is data.
+    fn enter(&mut self, block: Block, levels: usize) -> bool {
+        levels.checked_sub(1).and_then(|n| self.entered.get_mut(n)).is_some_and(|seen| seen.enter(block))
+    }
+
+    /// Carries out phase 1b: reports the blocks that were claimed again, each with the inode that
+    /// has claimed it first, and whether there is space to copy them.
+    fn report_duplicates(&mut self) {
+        let duplicates = std::mem::take(&mut self.duplicates);
+        if duplicates.all == 0 {
             return;
         }
-        let bytes = self.block(block);
-        let span = self.layout.span(levels - 1);
-        for index in 0..self.layout.nindir() {
-            let below = u32::get(&bytes[index * 4..], self.layout.format.endian);
-            let pointer = Pointer::Indirect { block: raw, index };
-            self.claim(ino, (pointer, below), levels - 1, first + index as u64 * span, claimed);
+        let owners = self.first_owners(&duplicates.list);
+        for Duplicate { ino, pointer, block } in &duplicates.list {
+            let (ino, pointer, block, owner) = (*ino, *pointer, *block, owners[block]);
+            self.findings.push(Finding::DupBlock { ino, pointer, block, owner });
         }
+        let unlisted = duplicates.all - duplicates.list.len() as u64;
+        if let Some(&Duplicate { ino, pointer, block }) = duplicates.list.last() {
+            // The list is full by now, so these are only counted.
+            for _ in 0..unlisted {
+                self.findings.push(Finding::DupBlock { ino, pointer, block, owner: owners[&block] });
+            }
+        }
+        let free = self.layout.data_blocks() - self.used.len();
+        if u64::from(free) < duplicates.all {
+            self.findings.push(Finding::NoRoomForCopies { blocks: duplicates.all, free });
+        }
+    }
+
+    /// Returns the inode that claims each of these blocks first.
+    fn first_owners(&mut self, duplicates: &[Duplicate]) -> HashMap<u32, u16> {
+        let mut owners: HashMap<u32, u16> = duplicates.iter().map(|dup| (dup.block, 0)).collect();
+        let mut seen = BlockMap::new(&self.layout);
+        self.entered.fill(BlockMap::new(&self.layout));
+        for ino in 1..=self.layout.last_ino() {
+            let (block, offset) = self.layout.inode_at(ino);
+            let di = Self::dinode(&self.block(block)[offset..], &self.layout);
+            if !di.claims_blocks(&self.layout) {
+                continue;
+            }
+            self.each_pointer(&di, &mut |checker, step| {
+                let Some(block) = checker.layout.data_block(step.raw) else { return false };
+                if seen.enter(block)
+                    && let Some(owner) = owners.get_mut(&step.raw)
+                {
+                    *owner = ino;
+                }
+                checker.enter(block, step.levels)
+            });
+        }
+        owners
     }
 }

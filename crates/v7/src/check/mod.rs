@@ -6,8 +6,10 @@
 //! more can be done.
 //!
 //! Images are hostile. Memory and time are bounded by the size of the device: each block is
-//! visited once, however many pointers lead to it, and the list of findings has a limit.
+//! visited once for each level of pointers, however many of them lead to it, and the list of
+//! findings has a limit.
 
+mod blocks;
 mod directories;
 mod finding;
 mod inodes;
@@ -28,12 +30,12 @@ use crate::format::dinode::Dinode;
 use crate::format::free_list::walk;
 use crate::format::kind::{Family, Format};
 use crate::format::layout::{Block, BlockMap, Layout};
-use crate::format::ondisk::DIRSIZ;
+use crate::format::ondisk::{DIRSIZ, NADDR, NDIRECT};
 use crate::format::superblock::{Detected, Superblock};
 use serde::Serialize;
 use spindle_device::Device;
 use spindle_vfs::{Error, FileKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Options of a check.
@@ -141,6 +143,31 @@ struct Directory {
     dots: [Option<Entry>; 2],
 }
 
+/// A pointer to a block that another pointer has already.
+#[derive(Clone, Copy)]
+struct Duplicate {
+    ino: u16,
+    pointer: Pointer,
+    block: u32,
+}
+
+/// The duplicates that phase 1 has met; those beyond the limit of the findings are only counted.
+#[derive(Default)]
+struct Duplicates {
+    list: Vec<Duplicate>,
+    all: u64,
+    limit: usize,
+}
+
+impl Duplicates {
+    fn note(&mut self, duplicate: Duplicate) {
+        self.all += 1;
+        if self.list.len() < self.limit {
+            self.list.push(duplicate);
+        }
+    }
+}
+
 /// The state of a check, which the phases share.
 struct Checker<'a> {
     device: &'a dyn Device,
@@ -148,6 +175,10 @@ struct Checker<'a> {
     detected: &'a Detected,
     findings: Findings,
     used: BlockMap,
+    /// Indirect blocks whose pointers were seen, by their levels.
+    entered: [BlockMap; NADDR - NDIRECT],
+    duplicates: Duplicates,
+    unreadable: BTreeSet<u32>,
     /// By number.
     inodes: Vec<InodeState>,
     free_inodes: u32,
@@ -166,6 +197,9 @@ impl<'a> Checker<'a> {
             detected,
             findings: Findings::new(limit),
             used: BlockMap::new(&layout),
+            entered: std::array::from_fn(|_| BlockMap::new(&layout)),
+            duplicates: Duplicates { limit: limit.max(1), ..Duplicates::default() },
+            unreadable: BTreeSet::new(),
             inodes: vec![InodeState::default(); usize::from(layout.last_ino()) + 1],
             free_inodes: 0,
             dirs: BTreeMap::new(),
@@ -223,7 +257,9 @@ impl<'a> Checker<'a> {
     fn block(&mut self, block: Block) -> Vec<u8> {
         let mut bytes = vec![0; self.layout.bsize()];
         if let Err(error) = self.device.read_at(self.layout.byte(block), &mut bytes) {
-            self.findings.push(Finding::Unreadable { block: block.0, why: error.to_string() });
+            if self.unreadable.insert(block.0) {
+                self.findings.push(Finding::Unreadable { block: block.0, why: error.to_string() });
+            }
             bytes.fill(0);
         }
         bytes

@@ -1,53 +1,59 @@
 //! The repair of the findings, until a check finds nothing more that can be repaired.
 //!
-//! As little as possible is lost: an invalid pointer becomes a hole, a name without an inode is
-//! removed, and a file without a name gets one in `lost+found`, which is made if it is missing. The
-//! free list is rebuilt last, from the blocks that are not in use (`fsck -s`), so a repair takes
-//! new blocks from these and not from the list.
+//! As little as possible is lost: an invalid pointer becomes a hole, a block of several files is
+//! copied (`blocks`), a name without an inode is removed, and a file without a name gets one in
+//! `lost+found`, which is made if it is missing. The free list is rebuilt last, from the blocks
+//! that are not in use (`fsck -s`), so a repair takes new blocks from these and not from the list.
+//!
+//! Everything is done on a copy-on-write device first, and then written in an order in which it can
+//! be cut anywhere, so that the next repair comes to the same files: the super-block, which says
+//! that it is in use; blocks that no file had; all others; blocks that several files had, or that
+//! no file has any more; at the end the super-block.
 
+use super::blocks::COPIED_MAX;
 use super::directories::{entry, size_by_blocks};
-use super::{Checker, Finding, Options, Phase, Pointer, Report};
+use super::{Checker, Finding, Options, Phase, Report};
 use crate::format::dinode::{Dinode, seconds};
 use crate::format::entry::name_of;
 use crate::format::free_list::interleaved;
-use crate::format::layout::{Block, BlockMap, Layout, ROOT_INO};
+use crate::format::layout::{Block, BlockMap, Layout, ROOT_INO, index};
 use crate::format::ondisk::{Direct, ENTRY_SIZE, NADDR, NDIRECT};
 use crate::format::superblock::{Detected, Superblock};
 use spindle_clock::{Clock, Timestamp};
-use spindle_device::Device;
+use spindle_device::{Change, CowDevice, Device, write_sectors};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, FileKind, Result};
+use std::sync::Arc;
 
 /// Greatest number of rounds of a repair; each repairs all that a check has found.
-const MOST_ROUNDS: usize = 16;
+const MOST_ROUNDS: usize = 64;
 
 /// The outcome of a repair.
 pub type Repaired = spindle_tree::check::Repaired<Report>;
 
 /// Repairs the file system on `device`. With `harmless_only` nothing is changed if there is damage
-/// whose repair may lose something. `progress` is called when a phase of a check begins.
+/// whose repair may lose something. `progress` is called when a phase of a check begins. Nothing is
+/// written before it is known what the repair leaves.
 ///
 /// # Errors
 /// As [`super::check`]; [`Error::Unsupported`] if its format is not certain, the device ends
 /// before the file system or cannot read a block, and errors of the device.
 pub fn repair(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     clock: &dyn Clock,
     options: &Options,
     harmless_only: bool,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
-    let mut detected = super::found(device, options.format)?;
+    let mut detected = super::found(&**device, options.format)?;
     let lost = detected.unusable.is_some();
     let found = Detected { unusable: None, ..detected.clone() };
     if let Some(objection) =
-        found.objections_of_superblock(device).into_iter().find(|objection| !objection.overridable)
+        found.objections_of_superblock(&**device).into_iter().find(|objection| !objection.overridable)
     {
         return Err(Error::unsupported(objection.reason, objection.remedy));
     }
-    let (before, used) = Checker::run(device, &detected, options.limit, progress)?;
-    let layout = detected.superblock.layout()?;
-    let mut image = Image { device, layout, used, now: clock.now() };
+    let (before, used_before) = Checker::run(&**device, &detected, options.limit, progress)?;
     if let Some(found) =
         before.findings.iter().find(|found| matches!(found.finding, Finding::Unreadable { .. }))
     {
@@ -57,67 +63,169 @@ pub fn repair(
     if harmless_only && before.serious > 0 {
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
+    let overlay = CowDevice::new(device.clone());
+    let layout = detected.superblock.layout()?;
+    let mut image = Image {
+        device: &overlay,
+        used: used_before.clone(),
+        first_free: layout.s_isize,
+        copied_max: COPIED_MAX,
+        late: BlockMap::new(&layout),
+        frozen: BlockMap::new(&layout),
+        layout,
+        now: clock.now(),
+    };
     let mut after = before.clone();
     let mut changed = lost || before.findings.iter().any(|found| found.finding == Finding::BadMagic {});
     if changed {
         detected = found;
-        detected.superblock.set_clean(false, seconds(image.now));
         image.put_superblock(&detected.superblock)?;
-        (after, image.used) = Checker::run(device, &detected, options.limit, progress)?;
+        after = image.check(&detected, options, progress)?;
     }
     for _ in 0..MOST_ROUNDS {
-        let mut fixed = false;
-        for found in &after.findings {
-            fixed |= image.fix(&found.finding)?;
-            if fixed && found.finding == (Finding::NoRoot {}) {
-                // With a root, fewer files are without a name.
-                break;
-            }
-        }
-        let is_done = |found: &super::Found| found.phase != Phase::FreeList;
-        if !fixed && !after.findings.iter().all(is_done) {
-            image.salvage(&mut detected.superblock, &after)?;
-            fixed = true;
-        }
-        if !fixed {
+        if !image.round(&after, &mut detected.superblock)? {
             break;
         }
         changed = true;
-        device.flush()?;
-        (after, image.used) = Checker::run(device, &detected, options.limit, progress)?;
+        after = image.check(&detected, options, progress)?;
     }
-    if after.is_clean() && (changed || !after.marked_clean) {
-        detected.superblock.set_clean(true, seconds(image.now));
-        image.put_superblock(&detected.superblock)?;
-        device.flush()?;
+    let is_whole = after.is_clean();
+    if changed || is_whole && !after.marked_clean {
         changed = true;
-        after.marked_clean = true;
-        after.findings.retain(|found| found.finding != Finding::NotClean {});
+        detected.superblock.set_clean(is_whole, seconds(image.now));
+        image.put_superblock(&detected.superblock)?;
+        image.write_to(&**device, overlay.changes()?, &used_before)?;
+        after.marked_clean = is_whole;
+        after.findings.retain(|found| !is_whole || found.finding != Finding::NotClean {});
     }
     Ok(Repaired { before, after, changed })
 }
 
-/// The blocks of the device.
+/// The planned state of the device.
 pub(super) struct Image<'a> {
-    pub(super) device: &'a dyn Device,
+    device: &'a dyn Device,
     pub(super) layout: Layout,
     /// The blocks that files use.
     pub(super) used: BlockMap,
+    /// Before this block none is free.
+    first_free: u32,
+    /// Bytes that may still be copied.
+    copied_max: u64,
+    /// Blocks that several files have, or had before the repair: they are written late, so that the
+    /// others have copies by then.
+    pub(super) late: BlockMap,
+    /// Blocks that several files still have, and which are not changed.
+    pub(super) frozen: BlockMap,
     pub(super) now: Timestamp,
 }
 
 impl Image<'_> {
+    /// Checks the planned state.
+    fn check(
+        &mut self,
+        detected: &Detected,
+        options: &Options,
+        progress: &mut dyn FnMut(Phase),
+    ) -> Result<Report> {
+        let (report, used) = Checker::run(self.device, detected, options.limit, progress)?;
+        (self.used, self.first_free) = (used, self.layout.s_isize);
+        self.frozen = BlockMap::new(&self.layout);
+        Ok(report)
+    }
+
+    /// Repairs what can be repaired next. Returns false if there is no such thing.
+    fn round(&mut self, report: &Report, superblock: &mut Superblock) -> Result<bool> {
+        let findings = || report.findings.iter().map(|found| &found.finding);
+        // With a root, fewer files are without a name.
+        if findings().any(|finding| *finding == Finding::NoRoot {}) && self.remake_root()? {
+            return Ok(true);
+        }
+        let is_of_blocks =
+            |finding: &Finding| matches!(finding, Finding::BadBlock { .. } | Finding::DupBlock { .. });
+        if findings().any(is_of_blocks) && self.mend_blocks()? {
+            return Ok(true);
+        }
+        let mut fixed = false;
+        for finding in findings() {
+            fixed |= self.fix(finding)?;
+        }
+        if !fixed && report.findings.iter().any(|found| found.phase == Phase::FreeList) {
+            self.salvage(superblock, report)?;
+            fixed = true;
+        }
+        Ok(fixed)
+    }
+
+    /// Writes the planned state, which differs by these changes from that on the device, in which
+    /// the blocks in `used_before` had files.
+    fn write_to(&self, device: &dyn Device, mut changes: Vec<Change>, used_before: &BlockMap) -> Result<()> {
+        let block_of = |change: &Change| {
+            let number = change.at / u64::from(self.layout.format.bsize);
+            u32::try_from(number).ok().and_then(|number| self.layout.data_block(number))
+        };
+        let is_fresh = |change: &Change| block_of(change).is_some_and(|block| !used_before.has(block));
+        let is_late = |change: &Change| {
+            block_of(change).is_some_and(|block| self.late.has(block) || !self.used.has(block))
+        };
+        let sector = u64::from(device.info().sector_bytes);
+        let superblock_byte = self.layout.format.superblock_byte();
+        let at = superblock_byte / sector * sector;
+        let mut planned = vec![0; index(sector)];
+        self.device.read_at(at, &mut planned)?;
+        let mut meanwhile = planned.clone();
+        let bytes = &mut meanwhile[index(superblock_byte - at)..];
+        let mut superblock = Superblock::decode(self.layout.format, bytes);
+        superblock.set_clean(false, seconds(self.now));
+        superblock.encode(bytes);
+
+        changes.retain(|change| change.at != at);
+        let (fresh, changes): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_fresh);
+        let (late, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_late);
+        let write_superblock = |bytes: &[u8]| write_sectors(device, std::iter::once((at, bytes)));
+        write_superblock(&meanwhile)?;
+        for changes in [&fresh, &others, &late] {
+            write_sectors(device, changes.iter().map(|change| (change.at, &change.new[..])))?;
+        }
+        Ok(write_superblock(&planned)?)
+    }
+
     pub(super) fn read(&self, block: Block) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.layout.bsize()];
         self.device.read_at(self.layout.byte(block), &mut bytes)?;
         Ok(bytes)
     }
 
+    /// Changes a block. Returns false if it is one that is not to be changed.
     pub(super) fn change(&self, block: Block, change: impl FnOnce(&mut [u8])) -> Result<bool> {
+        if self.frozen.has(block) {
+            return Ok(false);
+        }
         let mut bytes = self.read(block)?;
         change(&mut bytes);
         self.device.write_at(self.layout.byte(block), &bytes)?;
         Ok(true)
+    }
+
+    /// Returns a block that no file uses.
+    fn take_block(&mut self) -> Option<Block> {
+        let mut blocks = (self.first_free..self.layout.s_fsize).map(Block);
+        let block = blocks.find(|block| !self.used.has(*block));
+        self.first_free = block.map_or(self.layout.s_fsize, |block| block.0 + 1);
+        self.used.enter(block?);
+        block
+    }
+
+    /// Returns a block that no file uses, filled with zeros.
+    pub(super) fn new_block(&mut self) -> Result<Option<Block>> {
+        let Some(block) = self.take_block() else { return Ok(None) };
+        self.change(block, |bytes| bytes.fill(0))?;
+        Ok(Some(block))
+    }
+
+    /// Returns a block that no file uses for a copy, if another one may be made.
+    pub(super) fn room_for_copy(&mut self) -> Option<Block> {
+        self.copied_max = self.copied_max.checked_sub(self.layout.bsize() as u64)?;
+        self.take_block()
     }
 
     pub(super) fn inode(&self, ino: u16) -> Result<Dinode> {
@@ -142,10 +250,9 @@ impl Image<'_> {
     }
 
     /// Repairs a finding. Returns false if nothing can be done, or if it is left to
-    /// [`Self::salvage`].
+    /// [`Self::round`].
     fn fix(&mut self, finding: &Finding) -> Result<bool> {
         match finding {
-            Finding::NoRoot {} => self.remake_root(),
             Finding::BadSize { ino, .. } if self.inode(*ino)?.is_directory() => {
                 let di = self.inode(*ino)?;
                 self.put_inode(*ino, &Dinode { size: size_by_blocks(&self.layout, &di), ..di })
@@ -170,17 +277,6 @@ impl Image<'_> {
                 }
                 self.put_inode(*ino, &di)
             }
-            Finding::BadBlock { ino, pointer, .. } | Finding::DupBlock { ino, pointer, .. } => match *pointer
-            {
-                Pointer::Inode { index } => {
-                    let mut di = self.inode(*ino)?;
-                    di.addr[index] = 0;
-                    self.put_inode(*ino, &di)
-                }
-                Pointer::Indirect { block, index } => self.change(Block(block), |bytes| {
-                    0_u32.put(&mut bytes[index * 4..], self.layout.format.endian);
-                }),
-            },
             Finding::BadEntry { entry, .. } => self.point(entry.block, entry.offset, 0),
             Finding::BadDots { entry, expected } => self.point(entry.block, entry.offset, *expected),
             Finding::MissingDots { dir, name, expected } => self.enter(*dir, name.as_bytes(), *expected),
@@ -194,8 +290,12 @@ impl Image<'_> {
                 let di = Dinode { nlink: *expected, ..self.inode(*ino)? };
                 self.put_inode(*ino, &di)
             }
-            // The root's inode is left to `NoRoot`.
-            Finding::BadMode { .. }
+            // The root's inode is left to `NoRoot`, and that to `round`, as blocks are.
+            Finding::NoRoot {}
+            | Finding::BadBlock { .. }
+            | Finding::DupBlock { .. }
+            | Finding::NoRoomForCopies { .. }
+            | Finding::BadMode { .. }
             | Finding::BadSize { .. }
             | Finding::BadLink { .. }
             | Finding::Leftover { .. }
@@ -240,7 +340,8 @@ impl Image<'_> {
             return Ok(false);
         }
         let behind = places.len();
-        let free = places.into_iter().find(|(_, _, direct)| direct.d_ino == 0);
+        let free =
+            places.into_iter().find(|(block, _, direct)| direct.d_ino == 0 && !self.frozen.has(*block));
         let (block, offset) = if let Some((block, offset, _)) = free {
             (block, offset)
         } else {

@@ -110,6 +110,13 @@ impl Dinode {
         matches!(self.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
     }
 
+    /// Returns true if a check counts its blocks as those of a file: a directory with an impossible
+    /// size keeps them, another file is cleared.
+    pub(crate) fn claims_blocks(&self, layout: &Layout) -> bool {
+        let is_sized = self.is_directory() || self.size <= self.size_max(layout);
+        self.mode != 0 && self.kind_in(layout.format).is_some() && self.has_blocks() && is_sized
+    }
+
     /// Adds to the number of blocks of the file, if they have been counted.
     pub(crate) fn account(&mut self, blocks: i64) {
         if let Some(held) = self.held.get_mut() {

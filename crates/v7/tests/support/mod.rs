@@ -62,6 +62,11 @@ impl Victim {
         Self { device, clock, layout: plan.layout, lost, dir, sub, file, other }
     }
 
+    /// Returns the device, for those who share it.
+    pub fn shared(&self) -> Arc<dyn Device> {
+        self.device.clone()
+    }
+
     pub fn open(&self) -> V7 {
         V7::open(self.device.clone(), self.clock.clone(), &OpenOptions::default()).unwrap()
     }

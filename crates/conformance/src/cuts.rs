@@ -8,18 +8,23 @@ use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result
 /// What was asked of a device.
 #[derive(Clone)]
 pub enum Event {
+    /// To write these bytes at this byte.
     Write(u64, Vec<u8>),
+    /// To make all that durable.
     Flush,
 }
 
 /// A device that notes what is written to it.
 pub struct Recorder {
+    /// What it holds now.
     pub inner: MemoryDevice,
+    /// What was asked of it.
     pub events: Mutex<Vec<Event>>,
 }
 
 impl Recorder {
     /// Returns a device that holds what another one does, and notes what is written from now on.
+    #[must_use]
     pub fn over(device: &MemoryDevice) -> Self {
         Self { inner: device.branch(), events: Mutex::default() }
     }
@@ -53,6 +58,10 @@ impl Device for Recorder {
 
 /// Returns what is on the medium if the power fails after the first `cut` events: all that was
 /// flushed, and any sectors of the rest.
+///
+/// # Panics
+/// If an event lies outside the device.
+#[must_use]
 pub fn cut(before: &MemoryDevice, events: &[Event], cut: usize, rng: &mut SmallRng) -> MemoryDevice {
     let flushed = events[..cut].iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);
     let medium = before.branch();
