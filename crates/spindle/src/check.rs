@@ -3,7 +3,7 @@
 //! [`Repair`] says what a check may change. The repair of a fast file system is planned as a whole
 //! before anything of it is written, and can be taken back ([`Options::undo`], [`undo`]).
 
-use crate::detect::{Found, detect, detect_damaged};
+use crate::detect::{Found, OLD_FORMATS, detect, detect_damaged};
 use crate::error::{Context, Result};
 use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
@@ -200,7 +200,7 @@ fn refused_old(spec: &Spec) -> Option<FsError> {
     let Ok(Found::Old(found)) = detect_damaged(&*device, None, None) else { return None };
     let what =
         format!("the super-block of an old UNIX file system is lost, perhaps {}", found.superblock.format);
-    Some(FsError::unsupported(what, "name its format: -t v7, 32v, bsd, sysv or sysv16, as for newfs"))
+    Some(FsError::unsupported(what, format!("name its format: -t {OLD_FORMATS}, as for newfs")))
 }
 
 fn check_old(

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// What a device with the label of a set is.
 const MEMBER: &str = "a member of a multi-structured file system";
 
+/// The formats of old file systems, as a user names them.
+pub(crate) const OLD_FORMATS: &str = "v7, 32v, bsd, sysv or sysv16";
+
 /// The kind of a file system, by which a caller can replace the detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -98,12 +101,27 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
             Err(none @ Error::Unsupported { .. }) => match spindle_mfs::read_label(device)? {
                 Some(label) => Ok(Found::Mfs(Box::new(label))),
                 None => match old(None) {
-                    Err(Error::Unsupported { .. }) => Err(refusal(device, none)?),
+                    Err(Error::Unsupported { .. }) => Err(refusal(device, neither(none))?),
                     found => found,
                 },
             },
             found => Ok(Found::Ffs(found?)),
         },
+    }
+}
+
+/// Returns the error of a device with neither a fast nor an old file system, from that of the
+/// former: without its super-block an old one may be recognised by nothing but its name.
+fn neither(none: Error) -> Error {
+    match none {
+        Error::Unsupported { what, remedy } => Error::unsupported(
+            format!("{what}, nor one of V7 or System V"),
+            format!(
+                "{remedy}, or the format of an old UNIX disk (--dialect {OLD_FORMATS}; mount: -o \
+                 dialect=; fsck: -t)"
+            ),
+        ),
+        other => other,
     }
 }
 
