@@ -146,3 +146,34 @@ fn a_lost_block_of_a_directory() {
     assert!(fs.lookup(dir, b"name-99").is_ok());
     assert_eq!(fs.passed_over().len(), 1);
 }
+
+/// Promise: a directory whose entries are zeros is not shown as an empty one: on a file system that
+/// is only read it is noted as damage, on another one it gives an error, also when it is removed. A
+/// directory that was emptied is undamaged.
+#[test]
+fn a_directory_without_entries() {
+    for format in formats() {
+        let victim = Victim::new(format);
+        let fs = victim.open();
+        fs.unlink(Ino(victim.sub.into()), b"deep").unwrap();
+        assert_eq!(names(&fs, Ino(victim.sub.into())), [".", ".."]);
+        fs.unmount().unwrap();
+        assert_eq!(fs.passed_over(), Vec::<String>::new());
+        victim.change(Block(victim.addr(victim.dir, 0)), |bytes| bytes.fill(0));
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+        assert_eq!(names(&fs, Ino(victim.dir.into())), Vec::<String>::new());
+        assert_eq!(names(&fs, fs.root()).len(), 5);
+        let said = fs.passed_over();
+        assert!(said.len() == 1 && said[0].contains("its names are lost"), "{format}: {said:?}");
+        let fs = victim.open();
+        let listed = fs.readdir(Ino(victim.dir.into()), 0, &mut |_| ControlFlow::Continue(()));
+        assert!(matches!(listed, Err(Error::Corrupt { .. })), "{format}: {listed:?}");
+        let removed = fs.rmdir(fs.root(), b"dir");
+        assert!(matches!(removed, Err(Error::Corrupt { .. })), "{format}: {removed:?}");
+        let options = spindle_v7::check::Options { format: Some(format), ..Default::default() };
+        let report = spindle_v7::check::check(&*victim.device, &options, &mut |_| ()).unwrap();
+        let found = report.findings.iter().any(|found| found.to_string().starts_with("MISSING '.'"));
+        assert!(found && !report.is_clean(), "{format}");
+    }
+}

@@ -416,6 +416,30 @@ fn an_old_root_inode_is_made_again() {
     assert_eq!(bench.ok("cat bad.img:/d0/file"), "content\n");
 }
 
+/// Promise: a directory of an old file system whose entries are zeros is named as damaged by all
+/// commands that read it, which go on with the rest.
+#[test]
+fn an_old_directory_of_zeros_is_named() {
+    let bench = Bench::new();
+    bench.write("src/dir/file", "x\n");
+    bench.write("src/other", "y\n");
+    for format in ["v7", "sysv"] {
+        bench.shell("rm -rf good.img bad.img out*");
+        bench.ok(&format!("import -t {format} src good.img"));
+        let mut image = std::fs::read(bench.path("good.img")).unwrap();
+        let at =
+            image.windows(18).position(|bytes| bytes[..4] == *b"file" && bytes[4..14] == [0; 10]).unwrap();
+        image[at - 34..at + 14].fill(0);
+        std::fs::write(bench.path("bad.img"), &image).unwrap();
+        for command in ["ls -R bad.img", "export bad.img out", "cp -r bad.img:/ out2", "find bad.img"] {
+            let ran = bench.run(command);
+            assert!(ran.code == 1 && ran.err.contains("its names are lost"), "{command}: {}", ran.err);
+        }
+        assert_eq!(bench.shell("cat out/other out2/other"), "y\ny\n");
+        assert!(bench.run("fsck -n bad.img").out.contains("MISSING '.'"));
+    }
+}
+
 /// Promise: what a check of an old file system calls undamaged can be written, and a block of a
 /// directory in the free list is found before it is given to another file, by info, too.
 #[test]

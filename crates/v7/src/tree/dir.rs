@@ -50,6 +50,20 @@ impl V7 {
         Ok(None)
     }
 
+    /// Checks that a directory has `.` or `..`, which every directory has until it is removed:
+    /// without them its entries were overwritten, and it looks empty.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it has neither; those of reading.
+    pub(crate) fn check_dots(&self, ino: u16, di: &Dinode) -> Result<()> {
+        for name in [&b"."[..], b".."] {
+            if self.find_entry(ino, di, name)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Error::corrupt("neither '.' nor '..': its names are lost", format!("directory inode {ino}")))
+    }
+
     /// Finds a name.
     pub(crate) fn find_entry(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found<u16>>> {
         self.each_entry(ino, di, 0, |place, entry| {
@@ -129,7 +143,11 @@ impl V7 {
     }
 
     /// Returns true if there are only `.` and `..`.
+    ///
+    /// # Errors
+    /// As [`Self::check_dots`], so that a damaged directory is not removed as an empty one.
     pub(crate) fn has_no_names(&self, ino: u16, di: &Dinode) -> Result<bool> {
+        self.check_dots(ino, di)?;
         let other = self.each_entry(ino, di, 0, |_, entry| {
             let dots = matches!(entry.name(), b"." | b"..");
             if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -12,7 +12,7 @@ use crate::tree::attr::check_regular;
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::V7;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree};
+use spindle_tree::{Operations, Tree, Unreadable};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -102,6 +102,10 @@ impl FileSystem for V7 {
         if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
             lost.list(from, sink);
             return Ok(());
+        }
+        if from == 0 {
+            let checked = self.check_dots(dir.ino, &dir.state.read().di);
+            self.volume.note(self.volume.past_damage(checked, Unreadable::PassedOver))?;
         }
         let mut at = from;
         loop {
