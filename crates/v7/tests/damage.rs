@@ -5,7 +5,7 @@ mod support;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ondisk::Endian;
 use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
-use spindle_vfs::{DirEntry, Error, FileSystem, Ino};
+use spindle_vfs::{DirEntry, Error, FallocateMode, FileSystem, Ino, Privilege, SetAttr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use support::{Victim, contents};
@@ -175,5 +175,61 @@ fn a_directory_without_entries() {
         let report = spindle_v7::check::check(&*victim.device, &options, &mut |_| ()).unwrap();
         let found = report.findings.iter().any(|found| found.to_string().starts_with("MISSING '.'"));
         assert!(found && !report.is_clean(), "{format}");
+    }
+}
+
+/// Promise: of a file with an impossible size, or one that no block stands for and that the file
+/// system could not hold, as much is read as its blocks hold, and the size is noted as damage; a
+/// repair sets it to their end, and the file keeps its bytes.
+#[test]
+fn an_impossible_size() {
+    for format in formats() {
+        for size in [-5, i32::MAX, 0x3f00_0000, 3 << 20] {
+            let victim = Victim::new(format);
+            victim.change_inode(victim.file, |inode| inode.di_size = size);
+            let end = contents().len().next_multiple_of(victim.layout.bsize());
+            let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+            let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+            let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+            let bytes = read(&fs, dir, b"file");
+            assert_eq!(bytes.len(), end, "{format}, {size}");
+            assert!(bytes.starts_with(&contents()), "{format}, {size}");
+            let said = fs.passed_over();
+            assert!(said.len() == 1 && said[0].contains("its blocks end at"), "{format}: {said:?}");
+            let fs = victim.open();
+            assert!(matches!(fs.lookup(dir, b"file"), Err(Error::Corrupt { .. })), "{format}, {size}");
+            drop(fs);
+            let options = spindle_v7::check::Options { format: Some(format), ..Default::default() };
+            let repaired =
+                spindle_v7::check::repair(&victim.shared(), &*victim.clock, &options, false, &mut |_| ());
+            let spindle_v7::check::Repaired { before, after, .. } = repaired.unwrap();
+            let found = before.findings.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert!(found[0].contains("FILE SIZE ERROR") && after.is_clean(), "{format}: {found:?}");
+            assert_eq!(read(&victim.open(), dir, b"file"), bytes, "{format}, {size}");
+        }
+    }
+}
+
+/// Promise: a file that was made longer than the file system, and cut or emptied at its end since,
+/// is not taken for damaged.
+#[test]
+fn a_long_file_with_holes() {
+    for format in formats() {
+        let victim = Victim::new(format);
+        let fs = victim.open();
+        let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+        let file = fs.lookup(dir, b"file").unwrap().ino;
+        for size in [1 << 29, 1 << 28, (1 << 28) + 1, 5 << 20] {
+            fs.setattr(file, &SetAttr { size: Some(size), ..SetAttr::default() }, Privilege::Root).unwrap();
+            let end = size - 3000..size;
+            fs.fallocate(file, FallocateMode::PunchHole, end.start, 3000, Privilege::Root).unwrap();
+            fs.sync().unwrap();
+            let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+            let reader = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+            assert_eq!(reader.lookup(dir, b"file").unwrap().size, size, "{format}");
+            let mut last = [1; 3000];
+            reader.read(file, end.start, &mut last).unwrap();
+            assert!(last == [0; 3000] && reader.passed_over().is_empty(), "{format}, {size}");
+        }
     }
 }

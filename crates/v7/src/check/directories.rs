@@ -20,7 +20,7 @@ pub(super) fn entry(name: &[u8], d_ino: u16) -> Direct {
 
 /// Returns the size of a directory that fills its direct blocks: the entries behind its last name
 /// are zeros.
-pub(super) fn size_by_blocks(layout: &Layout, di: &Dinode) -> u64 {
+fn size_by_blocks(layout: &Layout, di: &Dinode) -> u64 {
     let held = di.addr[..NDIRECT].iter().take_while(|raw| layout.data_block(**raw).is_some());
     (held.count() * layout.bsize()) as u64
 }

@@ -130,13 +130,13 @@ spindle_tree::findings! {
         mode: u16,
     } "UNKNOWN FILE TYPE I={ino} MODE={mode:o}";
 
-    /// A size that no file of its kind can have.
+    /// A size that no file of its kind can have, or that ends beyond the file system in a hole.
     BadSize: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// `di_size`.
         size: u64,
-        /// The largest possible.
+        /// The largest possible, or the end of its last block.
         most: u64,
     } "FILE SIZE ERROR I={ino}: SIZE {size} BEYOND {most}";
 

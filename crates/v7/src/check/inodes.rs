@@ -1,7 +1,6 @@
 //! Phase 1: every inode, and every block that one leads to. Phase 1b: who else has the blocks that
 //! several files claim.
 
-use super::directories::size_by_blocks;
 use super::{Checker, Directory, Duplicate, Finding, InodeState, Pointer};
 use crate::format::dinode::Dinode;
 use crate::format::layout::{Block, BlockMap, ROOT_INO, index};
@@ -59,13 +58,17 @@ impl Checker<'_> {
             return;
         };
         let directory = kind == FileKind::Directory;
-        let most = di.size_max(&self.layout);
+        let layout = self.layout.clone();
+        // An error is a finding.
+        let least = di.least_size(&layout, &mut |block| Ok(self.block(block))).unwrap_or_default();
+        if let Some(most) = least {
+            self.findings.push(Finding::BadSize { ino, size: di.size, most });
+            self.check_blocks(ino, &Dinode { size: most, ..di.clone() }, kind);
+            return;
+        }
+        let most = di.size_max(&layout);
         if di.has_blocks() && di.size > most {
             self.findings.push(Finding::BadSize { ino, size: di.size, most });
-            if directory {
-                let size = size_by_blocks(&self.layout, di);
-                self.check_blocks(ino, &Dinode { size, ..di.clone() }, kind);
-            }
             return;
         }
         let is_full_pipe = kind == FileKind::Fifo && di.addr.iter().any(|&raw| raw != 0);

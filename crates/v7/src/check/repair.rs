@@ -11,7 +11,7 @@
 //! no file has any more; at the end the super-block.
 
 use super::blocks::COPIED_MAX;
-use super::directories::{entry, size_by_blocks};
+use super::directories::entry;
 use super::{Checker, Finding, Options, Phase, Report};
 use crate::format::dinode::{Dinode, seconds};
 use crate::format::entry::name_of;
@@ -233,6 +233,10 @@ impl Image<'_> {
         Ok(Dinode::decode(&self.read(block)?[offset..], self.layout.format.endian))
     }
 
+    fn least_size(&self, ino: u16) -> Result<Option<u64>> {
+        self.inode(ino)?.least_size(&self.layout, &mut |block| self.read(block))
+    }
+
     pub(super) fn put_inode(&self, ino: u16, di: &Dinode) -> Result<bool> {
         let (block, offset) = self.layout.inode_at(ino);
         self.change(block, |bytes| di.encode(&mut bytes[offset..], self.layout.format.endian))
@@ -253,9 +257,9 @@ impl Image<'_> {
     /// [`Self::round`].
     fn fix(&mut self, finding: &Finding) -> Result<bool> {
         match finding {
-            Finding::BadSize { ino, .. } if self.inode(*ino)?.is_directory() => {
-                let di = self.inode(*ino)?;
-                self.put_inode(*ino, &Dinode { size: size_by_blocks(&self.layout, &di), ..di })
+            Finding::BadSize { ino, .. } if self.least_size(*ino)?.is_some() => {
+                let size = self.least_size(*ino)?.unwrap_or_default();
+                self.put_inode(*ino, &Dinode { size, ..self.inode(*ino)? })
             }
             Finding::BadMode { ino, .. }
             | Finding::BadSize { ino, .. }

@@ -1,10 +1,10 @@
 //! An inode, decoded from any of the formats.
 
 use super::kind::Format;
-use super::layout::Layout;
-use super::ondisk::{DiskInode, NADDR, get_addr, put_addr};
+use super::layout::{Block, Layout};
+use super::ondisk::{DiskInode, NADDR, NDIRECT, get_addr, put_addr};
 use spindle_clock::Timestamp;
-use spindle_ondisk::Endian;
+use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 use std::sync::OnceLock;
 
@@ -96,10 +96,9 @@ impl Dinode {
 
     /// Returns the size of the largest file of its kind in bytes.
     pub(crate) fn size_max(&self, layout: &Layout) -> u64 {
-        let device = u64::from(layout.s_fsize) * u64::from(layout.format.bsize);
         match self.kind() {
             Some(FileKind::Regular) => layout.file_size_max(),
-            Some(FileKind::Directory) => layout.file_size_max().min(device),
+            Some(FileKind::Directory) => layout.file_size_max().min(layout.size_bytes()),
             Some(FileKind::Symlink) => SYMLINK_MAX,
             _ => 0,
         }
@@ -110,11 +109,39 @@ impl Dinode {
         matches!(self.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
     }
 
-    /// Returns true if a check counts its blocks as those of a file: a directory with an impossible
-    /// size keeps them, another file is cleared.
+    /// Returns true if a check counts its blocks as those of a file: a symbolic link with an
+    /// impossible size is cleared.
     pub(crate) fn claims_blocks(&self, layout: &Layout) -> bool {
-        let is_sized = self.is_directory() || self.size <= self.size_max(layout);
+        let is_sized = self.kind() != Some(FileKind::Symlink) || self.size <= self.size_max(layout);
         self.mode != 0 && self.kind_in(layout.format).is_some() && self.has_blocks() && is_sized
+    }
+
+    /// Returns the greatest size that its blocks allow, if it has a greater one: one that its kind
+    /// cannot have, or one beyond the file system without the block in which the file ends.
+    /// A smaller file may end in a hole. `read` reads a block.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn least_size(
+        &self,
+        layout: &Layout,
+        read: &mut dyn FnMut(Block) -> Result<Vec<u8>>,
+    ) -> Result<Option<u64>> {
+        let (most, is_symlink) = (self.size_max(layout), self.kind() == Some(FileKind::Symlink));
+        if !self.has_blocks() || self.size <= most.min(layout.size_bytes()) || is_symlink {
+            return Ok(None);
+        }
+        let mut search = Search { layout, read, left: layout.data_blocks() };
+        let mut end = 0;
+        for (n, &raw) in self.addr.iter().enumerate().rev() {
+            let levels = (n + 1).saturating_sub(NDIRECT);
+            let first = if levels == 0 { n as u64 } else { layout.first_behind(levels).0 };
+            if let Some(last) = search.last_below(raw, levels)? {
+                end = (first + last + 1) * u64::from(layout.format.bsize);
+                break;
+            }
+        }
+        Ok((self.size > end.min(most)).then_some(end.min(most)))
     }
 
     /// Adds to the number of blocks of the file, if they have been counted.
@@ -132,6 +159,35 @@ impl Dinode {
             }
             _ => Rdev::default(),
         }
+    }
+}
+
+/// The search for the last block of a file.
+struct Search<'a> {
+    layout: &'a Layout,
+    read: &'a mut dyn FnMut(Block) -> Result<Vec<u8>>,
+    /// Indirect blocks that may still be read.
+    left: u32,
+}
+
+impl Search<'_> {
+    /// Returns the number of the last block below a pointer with `levels` levels of indirect
+    /// blocks, counted from the first that may be there.
+    fn last_below(&mut self, raw: u32, levels: usize) -> Result<Option<u64>> {
+        let Some(block) = self.layout.data_block(raw) else { return Ok(None) };
+        if levels == 0 {
+            return Ok(Some(0));
+        }
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        self.left = left;
+        let span = self.layout.span(levels - 1);
+        for (n, pointer) in (self.read)(block)?.chunks_exact(u32::SIZE).enumerate().rev() {
+            let below = u32::get(pointer, self.layout.format.endian);
+            if let Some(last) = self.last_below(below, levels - 1)? {
+                return Ok(Some(n as u64 * span + last));
+            }
+        }
+        Ok(None)
     }
 }
 

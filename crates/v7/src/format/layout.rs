@@ -107,6 +107,12 @@ impl Layout {
         self.s_fsize - self.s_isize
     }
 
+    /// Returns the bytes of the file system.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.byte(Block(self.s_fsize))
+    }
+
     /// Returns the block of a pointer on the disk, if it is in the data area.
     #[must_use]
     pub fn data_block(&self, raw: u32) -> Option<Block> {

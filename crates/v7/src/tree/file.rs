@@ -163,13 +163,27 @@ impl V7 {
         self.zero_stored(tx, inode, di, di.size..di.size.next_multiple_of(self.bsize64()))
     }
 
-    /// Makes a file longer without storing anything.
+    /// Makes a file longer without storing anything but what [`Self::store_end`] does.
     pub(crate) fn extend_file(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         if size > self.layout().file_size_max() {
             return Err(Error::TooBig);
         }
         self.clear_tail(tx, inode, di)?;
         di.size = size;
+        self.store_end(tx, inode, di)
+    }
+
+    /// Stores the last block of a file that ends beyond the file system: such a file that ends in a
+    /// hole is taken for damaged ([`Dinode::least_size`]).
+    pub(crate) fn store_end(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode) -> Result<()> {
+        if di.size <= self.layout().size_bytes() {
+            return Ok(());
+        }
+        let (lbn, _) = self.layout().split(di.size - 1);
+        let placed = self.volume.place(tx, inode.ino, di, lbn)?;
+        if placed.fresh {
+            self.write_block(tx, inode, lbn, placed, 0, &vec![0; self.layout().bsize()])?;
+        }
         Ok(())
     }
 
@@ -195,13 +209,16 @@ impl V7 {
         }
     }
 
-    /// Frees the whole blocks of a range within the file, and zeroes the partial ones at its ends.
+    /// Frees the whole blocks of a range within the file, and zeroes the partial ones at its ends,
+    /// also the last one that [`Self::store_end`] stores.
     fn punch(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
         let first = range.start.div_ceil(self.bsize64());
-        let end = if range.end == di.size {
+        let end = if range.end == di.size && range.end > self.layout().size_bytes() {
+            (range.end - 1) / self.bsize64()
+        } else if range.end == di.size {
             range.end.div_ceil(self.bsize64())
         } else {
             range.end / self.bsize64()

@@ -86,6 +86,7 @@ impl V7 {
     pub(crate) fn shrink(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode, size: u64) -> Result<()> {
         di.size = size;
         self.free_blocks(tx, inode, di, size.div_ceil(self.layout().format.bsize.into())..u64::MAX)?;
-        self.clear_tail(tx, inode, di)
+        self.clear_tail(tx, inode, di)?;
+        self.store_end(tx, inode, di)
     }
 }

@@ -6,10 +6,12 @@ use crate::format::dinode::Dinode;
 use crate::format::layout::{Block, ROOT_INO};
 use crate::format::ondisk::INODE_SIZE;
 use spindle_cache::Buffer;
+use spindle_tree::Unreadable;
 use spindle_vfs::{Error, Result};
 
 impl Volume {
-    /// Reads an inode from its block.
+    /// Reads an inode from its block. If nobody can change it, an impossible size ends with its
+    /// last block.
     ///
     /// # Errors
     /// [`Error::Stale`] if there is no such inode or it is free; [`Error::Corrupt`] if it is
@@ -18,7 +20,7 @@ impl Volume {
         if ino < ROOT_INO || ino > self.layout.last_ino() {
             return Err(Error::Stale);
         }
-        let di = self.decode_inode(ino)?;
+        let mut di = self.decode_inode(ino)?;
         let damaged = |what: String| Err(Error::corrupt(what, format!("inode {ino}")));
         if di.mode == 0 {
             return Err(Error::Stale);
@@ -26,7 +28,12 @@ impl Volume {
         if di.kind_in(self.layout.format).is_none() {
             return damaged(format!("mode is {:o}", di.mode));
         }
-        if di.has_blocks() && di.size > di.size_max(&self.layout) {
+        let least = di.least_size(&self.layout, &mut |block| Ok(self.metadata(block)?.read().to_vec()));
+        if let Some(least) = least? {
+            let sized = damaged(format!("size is {}, its blocks end at {least}", di.size));
+            self.past_damage(sized, Unreadable::Fails)?;
+            di.size = least;
+        } else if di.has_blocks() && di.size > di.size_max(&self.layout) {
             return damaged(format!("size is {}", di.size));
         }
         Ok(di)
