@@ -127,8 +127,8 @@ fn neither(none: Error) -> Error {
 
 /// Finds the file system on a device as [`detect_as`] does; failing that, one that can at least be
 /// read: a fast file system that the device holds only in part, or whose superblock is lost and has
-/// copies, or an old one whose super-block is lost. `superblock` names the copy to use: a sector of
-/// 512 bytes, or a byte.
+/// copies, or an old one whose super-block is lost or has wrong sizes. `superblock` names the copy
+/// to use: a sector of 512 bytes, or a byte.
 ///
 /// This may search a gigabyte of the device.
 ///
@@ -160,6 +160,7 @@ pub fn detect_damaged(
                 found => found,
             }
         }
+        (None, Ok(Found::Old(found))) => Ok(Found::Old(Box::new(found.with_better_sizes(device)))),
         (None, found) => found,
     }
 }

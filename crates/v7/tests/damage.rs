@@ -233,3 +233,27 @@ fn a_long_file_with_holes() {
         }
     }
 }
+
+/// Promise: with sizes in the super-block that its inodes contradict, all files are read, and
+/// nothing is written.
+#[test]
+fn sizes_that_inodes_contradict() {
+    for format in formats() {
+        let changes: [fn(&mut Superblock); 3] =
+            [|s| s.head.s_isize += 7, |s| s.head.s_isize = 3, |s| s.head.s_fsize = 200];
+        for (n, change) in changes.into_iter().enumerate() {
+            let victim = Victim::new(format);
+            victim.change_superblock(change);
+            let options = OpenOptions { format: Some(format), force: true, ..OpenOptions::default() };
+            let device: Arc<dyn Device> = victim.device.clone();
+            let refused = V7::open(device.clone(), victim.clock.clone(), &options).unwrap();
+            let says = |fs: &V7| fs.read_only_reasons().iter().any(|why| why.reason.contains("contradict"));
+            assert!(refused.read_only() && says(&refused), "{format}, {n}");
+            let found = Superblock::open(&*device, Some(format)).unwrap().with_better_sizes(&*device);
+            let fs = V7::open_found(found, device, victim.clock.clone(), &options).unwrap();
+            assert!(fs.read_only() && says(&fs), "{format}, {n}");
+            let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+            assert_eq!(read(&fs, dir, b"file"), contents(), "{format}, {n}");
+        }
+    }
+}

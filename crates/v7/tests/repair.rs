@@ -152,6 +152,40 @@ fn a_lost_and_found_is_made() {
     }
 }
 
+/// Promise: where `lost+found` is no directory, or is full, what has lost its name goes to
+/// `lost+found.1`.
+#[test]
+fn a_lost_and_found_is_not_enough() {
+    // A directory of V7 that a repair fills has ten blocks of 32 names.
+    for (files, is_taken, expected) in [(1, true, [0, 1]), (400, false, [318, 82])] {
+        let victim = Victim::new(Format::V7);
+        let fs = victim.open();
+        for n in 0..files {
+            let name = format!("file-{n}");
+            let ino = support::make(&fs, Ino(victim.sub.into()), name.as_bytes(), FileKind::Regular);
+            fs.write(ino, 0, b"data", Privilege::Root).unwrap();
+        }
+        fs.unlink(Ino(victim.sub.into()), b"deep").unwrap();
+        fs.unmount().unwrap();
+        victim.change_inode(victim.sub, |inode| inode.di_mode = 0);
+        if is_taken {
+            victim.change_inode(victim.lost, |inode| inode.di_mode = 0o100_644);
+        }
+        assert!(mend(&victim).after.is_clean());
+        let fs = victim.open();
+        let names = |dir: &[u8]| {
+            let mut names = 0;
+            let attr = fs.lookup(fs.root(), dir).unwrap();
+            let _ = fs.readdir(attr.ino, 0, &mut |entry| {
+                names += usize::from(entry.name.starts_with(b"#"));
+                std::ops::ControlFlow::Continue(())
+            });
+            names
+        };
+        assert_eq!([&b"lost+found"[..], b"lost+found.1"].map(names), expected);
+    }
+}
+
 /// Promise: a root whose inode is lost is made again with its names, and without its block empty;
 /// then all that was in it is in `lost+found`.
 #[test]
@@ -221,6 +255,48 @@ fn a_lost_superblock() {
         let file = fs.lookup(dir, b"file").unwrap().ino;
         fs.read(file, 0, &mut read).unwrap();
         assert!(read == contents());
+    }
+}
+
+/// Promise: sizes that several files contradict are found and corrected, and no file loses a block
+/// to them; if a file reaches beyond the device, the image is cut off, and nothing is written.
+#[test]
+fn wrong_sizes() {
+    type Change = fn(&mut Superblock);
+    const CHANGES: [Change; 7] = [
+        |s| s.head.s_isize += 7,
+        |s| s.head.s_isize = 3,
+        |s| s.head.s_isize ^= 0x100,
+        |s| s.head.s_fsize /= 2,
+        |s| s.head.s_fsize = u32::from(s.head.s_isize) + 1,
+        |s| s.head.s_fsize ^= 0x1_0000,
+        |s| (s.head.s_isize, s.head.s_fsize) = (4, 40),
+    ];
+    for format in FORMATS {
+        for (n, change) in CHANGES.into_iter().enumerate() {
+            let victim = Victim::new(format);
+            let free = victim.open().statfs().unwrap().bfree;
+            victim.change_superblock(change);
+            let Repaired { before, after, .. } = mend(&victim);
+            let first = before.findings[0].to_string();
+            assert!(first.contains("WRONG IN SUPERBLOCK; INODES END"), "{format}, {n}: {first}");
+            assert!(after.is_clean(), "{format}, {n}: {after:#?}");
+            let fs = victim.open();
+            assert!(!fs.read_only());
+            assert_eq!(*fs.layout(), victim.layout, "{format}, {n}");
+            assert_eq!(fs.statfs().unwrap().bfree, free, "{format}, {n}");
+            let mut read = vec![0; contents().len()];
+            fs.read(Ino(victim.file.into()), 0, &mut read).unwrap();
+            assert!(read == contents(), "{format}, {n}");
+        }
+        let victim = Victim::new(format);
+        let short = MemoryDevice::from_bytes(&victim.device.to_bytes()[..200 << 10]);
+        let device: Arc<dyn Device> = Arc::new(short.branch());
+        let refused = repair(&device, &*victim.clock, &options(&victim), false, &mut |_| ());
+        assert!(matches!(refused, Err(Error::Unsupported { .. })), "{format}");
+        let mut bytes = vec![0; 200 << 10];
+        device.read_at(0, &mut bytes).unwrap();
+        assert!(bytes == short.to_bytes(), "{format}");
     }
 }
 

@@ -10,6 +10,18 @@ use spindle_vfs::Result;
 /// Permissions of `lost+found`: what is in it may have been secret.
 const LOST_MODE: u16 = 0o040_700;
 const ROOT_MODE: u16 = 0o040_755;
+/// Greatest number of directories for lost files besides `lost+found`.
+const LOST_MAX: usize = 99;
+
+/// A place for lost files.
+enum Place {
+    /// In this directory.
+    Directory(u16),
+    /// The name of the directory is that of something else.
+    Taken,
+    /// There is no space for such a directory.
+    None,
+}
 
 /// Returns a directory entry.
 pub(super) fn entry(name: &[u8], d_ino: u16) -> Direct {
@@ -47,36 +59,53 @@ impl Image<'_> {
         self.put_inode(ino, &Dinode { mode, nlink: 2, size, addr, generation, ..times })
     }
 
-    /// Returns the inode of `/lost+found`, which is made if the root has no such name; none if it
-    /// is no directory, or there is no space.
-    pub(super) fn lost_and_found(&mut self) -> Result<Option<u16>> {
+    /// Gives a file without a name one in `/lost+found`, or in `/lost+found.1` and so on where that
+    /// is full or no directory. Returns false if there is no space for it.
+    pub(super) fn reconnect(&mut self, ino: u16) -> Result<bool> {
+        let others = (1..=LOST_MAX).map(|n| format!("lost+found.{n}"));
+        for name in std::iter::once("lost+found".to_owned()).chain(others) {
+            match self.lost_directory(name.as_bytes())? {
+                Place::Directory(dir) => {
+                    if dir != ino && self.enter(dir, format!("#{ino:05}").as_bytes(), ino)? {
+                        return Ok(true);
+                    }
+                }
+                Place::Taken => {}
+                Place::None => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the directory with this name in the root, which is made if the root has no such
+    /// name.
+    fn lost_directory(&mut self, name: &[u8]) -> Result<Place> {
         let root = self.inode(ROOT_INO)?;
         if !root.is_directory() {
-            return Ok(None);
+            return Ok(Place::None);
         }
-        let name = b"lost+found";
         let entries = self.places(&root)?.into_iter().map(|(_, _, direct)| direct);
         let mut found = entries.filter(|direct| direct.d_ino != 0 && name_of(&direct.d_name) == name);
         if let Some(Direct { d_ino, .. }) = found.next() {
             let is_directory = d_ino <= self.layout.last_ino() && self.inode(d_ino)?.is_directory();
-            return Ok(is_directory.then_some(d_ino));
+            return Ok(if is_directory { Place::Directory(d_ino) } else { Place::Taken });
         }
         for ino in ROOT_INO + 1..=self.layout.last_ino() {
             if self.inode(ino)?.mode != 0 {
                 continue;
             }
             if !self.make_directory(ino, LOST_MODE)? {
-                return Ok(None);
+                return Ok(Place::None);
             }
             if !self.enter(ROOT_INO, name, ino)? {
                 self.put_inode(ino, &self.inode(ino)?.freed())?;
-                return Ok(None);
+                return Ok(Place::None);
             }
             let root = self.inode(ROOT_INO)?;
             self.put_inode(ROOT_INO, &Dinode { nlink: root.nlink.saturating_add(1), ..root })?;
-            return Ok(Some(ino));
+            return Ok(Place::Directory(ino));
         }
-        Ok(None)
+        Ok(Place::None)
     }
 
     /// Makes inode 2 the root directory again: with its own blocks, if they begin with `.` and

@@ -95,6 +95,16 @@ spindle_tree::findings! {
         s_fsize: u32,
     } "SUPERBLOCK LOST; INODES END BEFORE BLOCK {s_isize}, DATA BEFORE BLOCK {s_fsize}";
 
+    /// The sizes in the super-block contradict several inodes.
+    WrongSizes: Setup, Damage {
+        /// `s_isize` and `s_fsize`.
+        found: (u32, u32),
+        /// First block of data.
+        s_isize: u32,
+        /// Blocks of the file system.
+        s_fsize: u32,
+    } "SIZES {found:?} WRONG IN SUPERBLOCK; INODES END BEFORE BLOCK {s_isize}, DATA BEFORE BLOCK {s_fsize}";
+
     /// System V's magic number or block size is not that of its format.
     BadMagic: Setup, Harmless {} "BAD MAGIC NUMBER OR TYPE IN SUPERBLOCK";
 

@@ -53,7 +53,9 @@ impl Checker<'_> {
             self.free_inodes += u32::from(ino > ROOT_INO);
             return;
         }
-        let Some(kind) = di.kind_in(self.layout.format) else {
+        // Inode 1 was meant for a file of bad blocks.
+        let is_kind_there = |kind: &FileKind| ino >= ROOT_INO || *kind == FileKind::Regular;
+        let Some(kind) = di.kind_in(self.layout.format).filter(is_kind_there) else {
             self.findings.push(Finding::BadMode { ino, mode: di.mode });
             return;
         };

@@ -16,6 +16,7 @@ mod inodes;
 mod names;
 mod rebuild;
 mod repair;
+mod sizes;
 mod writable;
 
 pub use finding::{Entry, EntryDamage, Finding, Pointer};
@@ -106,16 +107,32 @@ impl Report {
 /// # Errors
 /// If there is no super-block to start from ([`Superblock::open`]). Later errors become findings.
 pub fn check(device: &dyn Device, options: &Options, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
-    let detected = found(device, options.format)?;
-    Ok(Checker::run(device, &detected, options.limit, progress)?.0)
+    Ok(Checker::run(device, &Subject::find(device, options.format)?, options.limit, progress)?.0)
 }
 
-/// Returns the super-block; if the format is given and its super-block is lost, a new one, with the
-/// sizes that the inodes and the free blocks show.
-fn found(device: &dyn Device, format: Option<Format>) -> Result<Detected> {
-    match (Superblock::open(device, format), format) {
-        (Err(Error::Corrupt { .. }), Some(format)) => rebuild::superblock(device, format),
-        (found, _) => found,
+/// What is checked: a super-block, with sizes that can be right.
+struct Subject {
+    detected: Detected,
+    /// The sizes on the device, if they are others.
+    wrong_sizes: Option<Layout>,
+}
+
+impl Subject {
+    /// Finds the super-block; if the format is given and its super-block is lost, it is a new one,
+    /// with the sizes that the inodes and the free blocks show.
+    fn find(device: &dyn Device, format: Option<Format>) -> Result<Self> {
+        let mut detected = match (Superblock::open(device, format), format) {
+            (Err(Error::Corrupt { .. }), Some(format)) => rebuild::superblock(device, format)?,
+            (found, _) => found?,
+        };
+        let mut wrong_sizes = None;
+        if detected.unusable.is_none()
+            && let Ok(Some(layout)) = sizes::better(device, &detected)
+        {
+            wrong_sizes = Some(detected.superblock.layout()?);
+            detected.superblock.set_sizes(&layout);
+        }
+        Ok(Self { detected, wrong_sizes })
     }
 }
 
@@ -210,13 +227,13 @@ impl<'a> Checker<'a> {
     /// Runs all phases, and returns the report and the blocks that are in use.
     fn run(
         device: &'a dyn Device,
-        detected: &'a Detected,
+        subject: &'a Subject,
         limit: usize,
         progress: &mut dyn FnMut(Phase),
     ) -> Result<(Report, BlockMap)> {
-        let mut checker = Self::new(device, detected, limit)?;
+        let mut checker = Self::new(device, &subject.detected, limit)?;
         progress(Phase::Setup);
-        checker.check_superblock();
+        checker.check_superblock(subject.wrong_sizes.as_ref());
         progress(Phase::Inodes);
         checker.check_inodes();
         progress(Phase::Names);
@@ -230,10 +247,14 @@ impl<'a> Checker<'a> {
         Ok(checker.report(free_blocks))
     }
 
-    fn check_superblock(&mut self) {
+    fn check_superblock(&mut self, wrong_sizes: Option<&Layout>) {
+        let Layout { s_isize, s_fsize, .. } = self.layout;
+        if let Some(found) = wrong_sizes {
+            let found = (found.s_isize, found.s_fsize);
+            self.findings.push(Finding::WrongSizes { found, s_isize, s_fsize });
+        }
         let Detected { superblock, others, unusable } = self.detected;
         if unusable.is_some() {
-            let Layout { s_isize, s_fsize, .. } = self.layout;
             self.findings.push(Finding::LostSuperblock { s_isize, s_fsize });
         }
         if !superblock.is_clean() {

@@ -21,17 +21,24 @@ use spindle_vfs::Result;
 pub(super) fn superblock(device: &dyn Device, format: Format) -> Result<Detected> {
     let mut detected = Superblock::salvage(device, Some(format))?;
     let s_isize = end_of_inodes(device, &detected.superblock.layout()?)?;
-    detected.superblock.head.s_isize = u16::try_from(s_isize).unwrap_or(u16::MAX);
-    let layout = detected.superblock.layout()?;
-    let mut checker = Checker::new(device, &detected, 0)?;
-    checker.check_inodes();
-    let end = end(device, &layout, &checker.used)?;
-    detected.superblock.head.s_fsize = end;
+    let layout = Layout { s_isize, ..detected.superblock.layout()? };
+    let s_fsize = end(device, &detected.superblock, &layout)?;
+    detected.superblock.set_sizes(&Layout { s_fsize, ..layout });
     Ok(detected)
 }
 
-/// Returns the block after the last one that a file uses or a link of the free list names.
-fn end(device: &dyn Device, layout: &Layout, used: &BlockMap) -> Result<u32> {
+/// Returns the block after the last one that a file uses or a link of the free list names, in a
+/// file system with the sizes of `layout`.
+///
+/// # Errors
+/// [`spindle_vfs::Error::Corrupt`] if the sizes are impossible; device errors.
+pub(super) fn end(device: &dyn Device, superblock: &Superblock, layout: &Layout) -> Result<u32> {
+    let mut superblock = superblock.clone();
+    superblock.set_sizes(layout);
+    let detected = Detected { superblock, others: Vec::new(), unusable: None };
+    let mut checker = Checker::new(device, &detected, 0)?;
+    checker.check_inodes();
+    let used = &checker.used;
     let mut blocks = (layout.s_isize..layout.s_fsize).map(Block);
     let last = blocks.rfind(|block| used.has(*block));
     let mut end = last.map_or(layout.s_isize + 1, |last| last.0 + 1);

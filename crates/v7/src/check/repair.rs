@@ -12,7 +12,7 @@
 
 use super::blocks::COPIED_MAX;
 use super::directories::entry;
-use super::{Checker, Finding, Options, Phase, Report};
+use super::{Checker, Finding, Options, Phase, Report, Subject};
 use crate::format::dinode::{Dinode, seconds};
 use crate::format::entry::name_of;
 use crate::format::free_list::interleaved;
@@ -45,15 +45,19 @@ pub fn repair(
     harmless_only: bool,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
-    let mut detected = super::found(&**device, options.format)?;
-    let lost = detected.unusable.is_some();
-    let found = Detected { unusable: None, ..detected.clone() };
-    if let Some(objection) =
-        found.objections_of_superblock(&**device).into_iter().find(|objection| !objection.overridable)
+    let found = Subject::find(&**device, options.format)?;
+    let lost = found.detected.unusable.is_some() || found.wrong_sizes.is_some();
+    let mut subject =
+        Subject { detected: Detected { unusable: None, ..found.detected.clone() }, wrong_sizes: None };
+    if let Some(objection) = subject
+        .detected
+        .objections_of_superblock(&**device)
+        .into_iter()
+        .find(|objection| !objection.overridable)
     {
         return Err(Error::unsupported(objection.reason, objection.remedy));
     }
-    let (before, used_before) = Checker::run(&**device, &detected, options.limit, progress)?;
+    let (before, used_before) = Checker::run(&**device, &found, options.limit, progress)?;
     if let Some(found) =
         before.findings.iter().find(|found| matches!(found.finding, Finding::Unreadable { .. }))
     {
@@ -64,7 +68,7 @@ pub fn repair(
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
     let overlay = CowDevice::new(device.clone());
-    let layout = detected.superblock.layout()?;
+    let layout = subject.detected.superblock.layout()?;
     let mut image = Image {
         device: &overlay,
         used: used_before.clone(),
@@ -78,22 +82,21 @@ pub fn repair(
     let mut after = before.clone();
     let mut changed = lost || before.findings.iter().any(|found| found.finding == Finding::BadMagic {});
     if changed {
-        detected = found;
-        image.put_superblock(&detected.superblock)?;
-        after = image.check(&detected, options, progress)?;
+        image.put_superblock(&subject.detected.superblock)?;
+        after = image.check(&subject, options, progress)?;
     }
     for _ in 0..MOST_ROUNDS {
-        if !image.round(&after, &mut detected.superblock)? {
+        if !image.round(&after, &mut subject.detected.superblock)? {
             break;
         }
         changed = true;
-        after = image.check(&detected, options, progress)?;
+        after = image.check(&subject, options, progress)?;
     }
     let is_whole = after.is_clean();
     if changed || is_whole && !after.marked_clean {
         changed = true;
-        detected.superblock.set_clean(is_whole, seconds(image.now));
-        image.put_superblock(&detected.superblock)?;
+        subject.detected.superblock.set_clean(is_whole, seconds(image.now));
+        image.put_superblock(&subject.detected.superblock)?;
         image.write_to(&**device, overlay.changes()?, &used_before)?;
         after.marked_clean = is_whole;
         after.findings.retain(|found| !is_whole || found.finding != Finding::NotClean {});
@@ -123,11 +126,11 @@ impl Image<'_> {
     /// Checks the planned state.
     fn check(
         &mut self,
-        detected: &Detected,
+        subject: &Subject,
         options: &Options,
         progress: &mut dyn FnMut(Phase),
     ) -> Result<Report> {
-        let (report, used) = Checker::run(self.device, detected, options.limit, progress)?;
+        let (report, used) = Checker::run(self.device, subject, options.limit, progress)?;
         (self.used, self.first_free) = (used, self.layout.s_isize);
         self.frozen = BlockMap::new(&self.layout);
         Ok(report)
@@ -284,12 +287,7 @@ impl Image<'_> {
             Finding::BadEntry { entry, .. } => self.point(entry.block, entry.offset, 0),
             Finding::BadDots { entry, expected } => self.point(entry.block, entry.offset, *expected),
             Finding::MissingDots { dir, name, expected } => self.enter(*dir, name.as_bytes(), *expected),
-            Finding::OrphanDirectory { ino } | Finding::OrphanFile { ino, .. } => {
-                match self.lost_and_found()? {
-                    Some(dir) if dir != *ino => self.enter(dir, format!("#{ino:05}").as_bytes(), *ino),
-                    _ => Ok(false),
-                }
-            }
+            Finding::OrphanDirectory { ino } | Finding::OrphanFile { ino, .. } => self.reconnect(*ino),
             Finding::LinkCount { ino, expected, .. } => {
                 let di = Dinode { nlink: *expected, ..self.inode(*ino)? };
                 self.put_inode(*ino, &di)
@@ -305,6 +303,7 @@ impl Image<'_> {
             | Finding::Leftover { .. }
             | Finding::NotClean {}
             | Finding::LostSuperblock { .. }
+            | Finding::WrongSizes { .. }
             | Finding::BadMagic { .. }
             | Finding::Ambiguous { .. }
             | Finding::DeviceTooShort { .. }

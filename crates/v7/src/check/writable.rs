@@ -5,7 +5,7 @@
 //! that a block is in both, or in two files. So the whole of it is compared before the first write,
 //! as a check does; an old file system is small.
 
-use super::{Checker, Finding};
+use super::{Checker, Finding, sizes};
 use crate::format::superblock::Detected;
 use spindle_device::Device;
 use spindle_vfs::Objection;
@@ -36,6 +36,9 @@ impl Detected {
         let findings = checker.findings;
         let mut kinds = Vec::new();
         let mut objections = Vec::new();
+        if let Ok(Some(_)) = sizes::better(device, self) {
+            objections.push(refusal(sizes::CONTRADICTED.into()));
+        }
         for finding in findings.list() {
             if kinds.contains(&discriminant(finding)) {
                 continue;

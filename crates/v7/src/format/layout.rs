@@ -190,6 +190,11 @@ impl BlockMap {
         had
     }
 
+    /// Returns the block behind those that it can have.
+    pub(crate) fn end(&self) -> u32 {
+        u32::try_from(self.0.len() * 64).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }

@@ -7,7 +7,7 @@
 
 use crate::format::dinode::Dinode;
 use crate::format::kind::{Family, Format};
-use crate::format::layout::{FIRST_INODE_BLOCK, Layout, MOST_BLOCKS};
+use crate::format::layout::{Block, FIRST_INODE_BLOCK, Layout, MOST_BLOCKS};
 use crate::format::ondisk::{Filsys, INODE_SIZE, NDIRECT};
 use crate::format::superblock::{Detected, SIZE, Superblock};
 use spindle_device::Device;
@@ -106,8 +106,43 @@ pub(crate) fn end_of_inodes(device: &dyn Device, layout: &Layout) -> Result<u32>
     Ok(end)
 }
 
+/// The extremes of the addresses in a plausible inode.
+pub(crate) struct Extremes {
+    /// The block of the inode.
+    pub(crate) block: u32,
+    /// Its least address.
+    pub(crate) least: u32,
+    /// Its greatest address.
+    pub(crate) greatest: u32,
+}
+
+/// Returns the plausible inodes with addresses that are in blocks before `end`.
+///
+/// # Errors
+/// Device errors.
+pub(crate) fn plausible_inodes(device: &dyn Device, layout: &Layout, end: u32) -> Result<Vec<Extremes>> {
+    let mut found = Vec::new();
+    let mut bytes = vec![0; layout.bsize()];
+    for block in FIRST_INODE_BLOCK..end {
+        device.read_at(layout.byte(Block(block)), &mut bytes)?;
+        for inode in bytes.chunks_exact(INODE_SIZE) {
+            let di = Dinode::decode(inode, layout.format.endian);
+            let addresses = di.addr.iter().copied().filter(|&addr| addr != 0);
+            if let (Some(least), Some(greatest)) = (addresses.clone().min(), addresses.max())
+                && is_plausible(&di, layout)
+            {
+                found.push(Extremes { block, least, greatest });
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Returns the first block that an inode has, which the inodes themselves do not reach.
-fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
+///
+/// # Errors
+/// Device errors.
+pub(crate) fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
     let inopb = layout.format.inopb();
     let mut first = layout.s_fsize.min(FIRST_INODE_BLOCK + u32::from(u16::MAX).div_ceil(inopb)) - 1;
     let mut bytes = vec![0; layout.bsize()];

@@ -100,6 +100,12 @@ impl Superblock {
         Layout::new(self.format, &self.head).map_err(|what| Error::corrupt(what, "super-block"))
     }
 
+    /// Sets the sizes.
+    pub(crate) fn set_sizes(&mut self, layout: &Layout) {
+        self.head.s_isize = u16::try_from(layout.s_isize).unwrap_or(u16::MAX);
+        self.head.s_fsize = layout.s_fsize;
+    }
+
     /// Returns true if the device has the magic number and the block size of its format there, if
     /// it has such.
     pub(crate) fn has_magic(&self, device: &dyn Device) -> Result<bool> {
