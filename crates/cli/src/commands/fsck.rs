@@ -5,10 +5,10 @@ mod repaired;
 mod ufs;
 
 use crate::error::{Failure, Result};
+use crate::image;
 use crate::output::Output;
 use questions::Questions;
 use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
-use spindle::partition;
 use spindle_v7::Format;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Returns the exit code.
 fn fsck(args: &Args) -> Result<u8> {
     // If the type of an old file system is given, a whole disk is taken as it is.
-    let spec = partition::find(&args.image)?;
+    let spec = image::find(&args.image)?;
     if let Some(file) = &args.undo_with {
         let sectors = undo(&spec, file)?;
         let mut out = Output::stdout();

@@ -37,6 +37,27 @@ fn helpers_behave_as_callers_expect() {
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 32);
 }
 
+/// Promise: after `umount(8)` without our helper, commands wait for the daemon, which still writes
+/// the image.
+#[test]
+fn commands_wait_for_the_daemon_of_the_last_mount() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    for command in ["fsck -n a.img", "fsck -y a.img", "ls a.img", "tunefs -m 5 a.img"] {
+        assert_eq!(run_as(&bench, "mount.spindle", "a.img mnt -o commit=300").code, 0);
+        bench.write("mnt/file", "written late");
+        let daemons = spindle_device::lock_holders(&bench.path("a.img"));
+        let [daemon] = daemons[..] else { panic!("{daemons:?}") };
+        let script = format!("umount -i mnt; kill -STOP {daemon}; (sleep 1; kill -CONT {daemon}) >&- 2>&- &");
+        bench.shell(&script);
+        let ran = bench.run(command);
+        assert_eq!(ran.code, 0, "{command}: {}", ran.err);
+        assert!(ran.err.contains("waiting for the daemon of the last mount"), "{command}: {}", ran.err);
+    }
+    assert_eq!(bench.ok("cat a.img:/file"), "written late");
+}
+
 /// Promise: a failed mount exits with 32 and one line with the reason; a file system that is not
 /// safe to write is mounted read-only, with a message.
 #[test]
