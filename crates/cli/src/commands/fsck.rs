@@ -53,6 +53,9 @@ pub struct Args {
     /// Replay the log; repair everything
     #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
+    /// Check even what is marked clean, as fsck always does
+    #[arg(short = 'f')]
+    force: bool,
     /// Use the copy of the superblock at this place: a sector of 512 bytes, as BSD counts, or a
     /// byte
     #[arg(short = 'b', value_name = "PLACE", value_parser = crate::text::parse_bytes)]
@@ -85,6 +88,7 @@ impl Args {
             check_only,
             preen,
             yes,
+            force: false,
             superblock: None,
             format: None,
             limit: 10_000,

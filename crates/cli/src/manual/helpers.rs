@@ -54,7 +54,9 @@ whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see
 Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
 that do not begin with / for options.
 
--a and -p replay the log, and repair what can be repaired without loss; -y repairs everything.";
+-a and -p replay the log, and repair what can be repaired without loss; -y repairs everything. \
+Options of e2fsck that change nothing here are accepted: -f, because what is marked clean is checked \
+in any case, and -C, -T, -M, -l and -r.";
 
 const FSCK_MORE: &str = "EXAMPLES
     fsck.spindle -n /dev/sdb1

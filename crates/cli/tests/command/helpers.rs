@@ -33,7 +33,17 @@ fn helpers_behave_as_callers_expect() {
     let gone = run_as(&bench, "umount.spindle", "mnt");
     assert_eq!((gone.code, gone.err.as_str()), (0, ""));
     assert_eq!(bench.ok("cat a.img:/file"), "through the mount");
-    assert_eq!(run_as(&bench, "fsck.spindle", "-n -f -C0 a.img").code, 0);
+    for options in ["-n -f -C0", "-a -f -C 0", "-afC0", "-pT", "-M -l -T -y -C", "-r -V -f", "-a -C0 -v"] {
+        let ran = run_as(&bench, "fsck.spindle", &format!("{options} a.img"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{options}");
+    }
+    for both in ["-n -y", "-n -a"] {
+        assert_eq!(run_as(&bench, "fsck.spindle", &format!("{both} a.img")).code, 2, "{both}");
+    }
+    for options in ["-f", "-n -f", "-fy", "-f -p"] {
+        assert_eq!(bench.run(&format!("fsck {options} a.img")).code, 0, "{options}");
+    }
+    assert_eq!(run_as(&bench, "fsck.spindle", "-a missing.img").code, 8);
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 32);
 }
 
@@ -49,8 +59,8 @@ fn commands_wait_for_the_daemon_of_the_last_mount() {
         bench.write("mnt/file", "written late");
         let daemons = spindle_device::lock_holders(&bench.path("a.img"));
         let [daemon] = daemons[..] else { panic!("{daemons:?}") };
-        let script = format!("umount -i mnt; kill -STOP {daemon}; (sleep 1; kill -CONT {daemon}) >&- 2>&- &");
-        bench.shell(&script);
+        let stopped = format!("kill -STOP {daemon}; timeout 20 umount -i mnt || kill -CONT {daemon}");
+        bench.shell(&format!("{stopped}; (sleep 1; kill -CONT {daemon}) >&- 2>&- &"));
         let ran = bench.run(command);
         assert_eq!(ran.code, 0, "{command}: {}", ran.err);
         assert!(ran.err.contains("waiting for the daemon of the last mount"), "{command}: {}", ran.err);
