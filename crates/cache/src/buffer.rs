@@ -317,9 +317,9 @@ impl<'a> Buffer<'a> {
         self.lock(tx, true)
     }
 
-    /// Makes a buffer with new contents durable where names are ([`crate::Naming::Durable`]), before
-    /// anything can point to it: other operations may write what will at any time. Elsewhere this
-    /// does nothing.
+    /// Makes a buffer with new contents durable where names are ([`crate::Naming::Durable`]),
+    /// before anything can point to it: other operations may write what will at any time. Elsewhere
+    /// this does nothing.
     ///
     /// # Errors
     /// When the device fails; no changes are accepted after that.

@@ -3,6 +3,7 @@
 
 use super::{Cli, Command, fsck, mount, umount};
 use crate::error::{Context, Result};
+use crate::text::parse_bytes;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::io::ErrorKind::NotFound;
@@ -116,6 +117,28 @@ struct FsckHelper {
     image: String,
 }
 
+/// The operand of mkfs for the size.
+const SIZE: &str = "mkfs_size";
+
+/// Returns newfs with the operands of mkfs(8): it has the size behind the image.
+pub fn with_mkfs_operands(newfs: clap::Command) -> clap::Command {
+    let size = clap::Arg::new(SIZE)
+        .value_name("SIZE")
+        .help(
+            "Size of the file system: blocks of 1024 bytes, or with k, m, g or t, as with -s (a \
+             missing file is created)",
+        )
+        .value_parser(parse_mkfs_size)
+        .conflicts_with("size");
+    newfs.arg(size)
+}
+
+/// Parses the size that mkfs(8) passes on: blocks of 1024 bytes, or bytes with a unit.
+fn parse_mkfs_size(text: &str) -> std::result::Result<u64, String> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    parse_bytes(&if is_number { format!("{text}k") } else { text.to_owned() })
+}
+
 /// Returns the command lines of the helpers for mount, umount and fsck; that of mkfs is newfs.
 pub fn command_lines() -> [clap::Command; 3] {
     [MountHelper::command(), UmountHelper::command(), FsckHelper::command()]
@@ -160,8 +183,13 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
         Some(name @ ("mkfs.spindle" | "newfs.spindle")) => {
             let name = name.to_owned();
             args.insert(1, "newfs".into());
-            let matches = Cli::command().bin_name(name).get_matches_from(args);
-            let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+            let command = Cli::command().mut_subcommand("newfs", with_mkfs_operands).bin_name(name);
+            let matches = command.get_matches_from(args);
+            let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+            let size = matches.subcommand().and_then(|(_, newfs)| newfs.get_one::<u64>(SIZE));
+            if let (Some(&bytes), Command::Newfs(newfs)) = (size, &mut cli.command) {
+                newfs.set_size(bytes);
+            }
             Invocation::Run(cli.command, cli.verbose)
         }
         _ => {

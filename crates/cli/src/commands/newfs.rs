@@ -124,6 +124,11 @@ struct Report<'a> {
 }
 
 impl Args {
+    /// Sets the size in bytes.
+    pub fn set_size(&mut self, bytes: u64) {
+        self.size = Some(bytes);
+    }
+
     /// Returns the second of all timestamps: that of the option, or of the environment.
     fn timestamp(&self) -> Result<Option<i64>> {
         self.timestamp.map_or_else(source_date_epoch, |secs| Ok(Some(secs)))

@@ -37,7 +37,8 @@ does: it returns when the image is complete, and fails if it is not.";
 const MKFS: &str = "Make a file system for mkfs(8)
 
 mkfs(8) calls this program for the type \"spindle\", with all options that it is given. It does what \
-\"spindle newfs\" does and has the same options; see spindle-newfs(1). The value of the first option \
+\"spindle newfs\" does and has the same options; see spindle-newfs(1). After the image it also takes \
+the size, in blocks of 1024 bytes as mke2fs(8) does, or with k, m, g or t for powers of 1024. The value of the first option \
 must be a word of its own (-O 1 and not -O1), because mkfs(8) otherwise passes on its own arguments.";
 
 const MKFS_MORE: &str = "EXIT CODES
@@ -45,6 +46,7 @@ const MKFS_MORE: &str = "EXIT CODES
 
 EXAMPLES
     mkfs -t spindle /dev/sdb1
+    mkfs.spindle disk.img 512m
     mkfs -t spindle -O 1 --dialect netbsd -L home /dev/sdb1";
 
 const FSCK: &str = "Check a file system for fsck(8)
@@ -73,7 +75,8 @@ pub fn commands(cli: &Command) -> Vec<Command> {
     let umount_codes = cli.find_subcommand("umount").map(exit_codes).unwrap_or_default();
     let [mount, umount, fsck] = helper::command_lines();
     let name = "mkfs.spindle";
-    let mkfs = newfs.name(name).bin_name(name).display_name(name).visible_alias(None);
+    let mkfs =
+        helper::with_mkfs_operands(newfs).name(name).bin_name(name).display_name(name).visible_alias(None);
     let described = [
         (mount, MOUNT, MOUNT_MORE.to_owned()),
         (umount, UMOUNT, umount_codes),

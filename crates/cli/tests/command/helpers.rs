@@ -21,6 +21,17 @@ fn helpers_behave_as_callers_expect() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
     assert_eq!(run_as(&bench, "mkfs.spindle", "-s 32m a.img").code, 0);
+    for (name, size, bytes) in
+        [("b", "32768", 32 << 20), ("c", "24m", 24 << 20), ("d", "-O 1 20480k", 20 << 20)]
+    {
+        let (options, size) = size.rsplit_once(' ').unwrap_or(("", size));
+        let made = run_as(&bench, "mkfs.spindle", &format!("{options} {name}.img {size}"));
+        assert_eq!((made.code, made.err.as_str()), (0, ""), "{name}");
+        assert_eq!(bench.path(&format!("{name}.img")).metadata().unwrap().len(), bytes, "{name}");
+        bench.check(&format!("{name}.img"));
+    }
+    assert_eq!(run_as(&bench, "mkfs.spindle", "-s 32m e.img 32m").code, 2);
+    assert_eq!(run_as(&bench, "mkfs.spindle", "e.img many").code, 2);
     let fake = run_as(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
     assert_eq!((fake.code, fake.err.as_str()), (0, ""));
     assert_eq!(run_as(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
