@@ -12,7 +12,10 @@ device, /etc/fstab and the command line name an image: a block device, a file, o
 one of them (disk.img@s1a).
 
 A mount by root is for all users, and honours device nodes and set-id bits, as one of the kernel; \
-nodev, nosuid, noexec, and user in /etc/fstab take that away.";
+nodev, nosuid, noexec, and user in /etc/fstab take that away.
+
+With user, mount(8) runs this program as the user who calls it. It then needs fusermount3(1), and \
+a mount point that this user may write to.";
 
 const MOUNT_MORE: &str = "EXIT CODES
     0   mounted
