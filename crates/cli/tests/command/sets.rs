@@ -286,6 +286,22 @@ fn warned(bench: &Bench, words: &str, code: i32) -> Ran {
     ran
 }
 
+/// Promise: a member that was away while the set was used, and comes back out of date, is named by
+/// its path, also if it lies in another directory than the member that is named.
+#[test]
+fn a_member_that_is_out_of_date_is_named_by_its_path() {
+    let bench = set();
+    bench.shell("mkdir away && mv slow/e0 away");
+    bench.write("more", "more text");
+    assert_eq!(warned(&bench, "cp more slow/d0:/more", 0).code, 0);
+    let ran = bench.run("mfs status fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("), MISSING"), "{}", ran.out);
+    bench.shell("mv away/e0 slow");
+    let ran = bench.run("mfs status fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("slow/e0, LOST"), "{}", ran.out);
+    assert_eq!(warned(&bench, "mfs remove fast/c0 slow/e0", 0).code, 0);
+}
+
 /// Promise: a member that has become too short counts as missing: the set goes on with the other
 /// copy, status shows it and fails, and the member can be replaced; without a copy, what is left
 /// can still be read.
