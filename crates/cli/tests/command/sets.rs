@@ -302,6 +302,31 @@ fn a_member_that_is_out_of_date_is_named_by_its_path() {
     assert_eq!(warned(&bench, "mfs remove fast/c0 slow/e0", 0).code, 0);
 }
 
+/// Promise: on a terminal of 80 columns the values of info and status have no longer lines;
+/// elsewhere each is one line.
+#[test]
+fn values_fit_on_a_terminal() {
+    let bench = set();
+    bench.ok("newfs -s 64m ufs");
+    for command in ["mfs status fast/c0", "info ufs"] {
+        let values = |text: String| -> Vec<String> {
+            // The terminal has the echo of the end of the input before the first line.
+            let lines = text.lines().skip(1).map(|line| line.trim_end().to_owned());
+            lines.filter(|line| line.starts_with("  ") && !line.contains('/')).collect()
+        };
+        let terminal = format!("stty cols 80; {} {command}", env!("CARGO_BIN_EXE_spindle"));
+        let shown = values(bench.shell(&format!("script -qec '{terminal}' /dev/null </dev/null")));
+        let piped = values(bench.ok(command));
+        assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:?}");
+        assert!(piped.iter().any(|line| line.chars().count() > 80), "{piped:?}");
+        assert_eq!(words(&shown), words(&piped), "{command}");
+    }
+}
+
+fn words(lines: &[String]) -> Vec<&str> {
+    lines.iter().flat_map(|line| line.split_whitespace()).collect()
+}
+
 /// Promise: a member that has become too short counts as missing: the set goes on with the other
 /// copy, status shows it and fails, and the member can be replaced; without a copy, what is left
 /// can still be read.
