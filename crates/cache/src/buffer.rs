@@ -317,6 +317,16 @@ impl<'a> Buffer<'a> {
         self.lock(tx, true)
     }
 
+    /// Makes a buffer with new contents durable where names are ([`crate::Naming::Durable`]),
+    /// before anything can point to it: other operations may write what will at any time. Elsewhere
+    /// this does nothing.
+    ///
+    /// # Errors
+    /// When the device fails; no changes are accepted after that.
+    pub fn precede(&self) -> Result<()> {
+        self.cache.precede(|cache| cache.write_slot(&self.slot))
+    }
+
     /// Keeps the buffer in memory until a flush or commit takes the epoch of the transaction, so
     /// that changing it needs no read, which could fail.
     pub fn hold(&self, tx: &Tx<'_>) {

@@ -3,6 +3,7 @@
 
 use crate::Cache;
 use crate::buffer::Slot;
+use crate::settings::Naming;
 use crate::stream::Stream;
 use spindle_device::{AlignedBuf, Op, Request, Result};
 use std::sync::Arc;
@@ -52,6 +53,15 @@ impl Cache {
     pub fn sync(&self) -> Result<()> {
         self.flush()?;
         self.device.flush().map_err(|error| self.fail(error))
+    }
+
+    /// Has `write` write what nothing points to yet, and makes it durable, if names are.
+    pub(crate) fn precede(&self, write: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        if self.log.is_some() || self.settings.naming != Naming::Durable {
+            return Ok(());
+        }
+        write(self)?;
+        self.directly(|device| device.flush())
     }
 
     /// Writes one buffer at once, and waits for it.

@@ -37,7 +37,8 @@ pub enum Naming {
     /// Before the operation returns, one block after the other, as in the fast file system of 1984.
     Synchronous,
     /// As [`Self::Synchronous`], followed by a barrier. Disks of 1984 had no write cache; on disks
-    /// that have one, this gives the same promise.
+    /// that have one, this gives the same promise. Indirect blocks and other new metadata are
+    /// durable before anything points to them ([`crate::Buffer::precede`]).
     Durable,
 }
 

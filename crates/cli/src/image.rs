@@ -7,7 +7,8 @@ use crate::target::{ImagePath, Target};
 use crate::{logger, text};
 use spindle::detect::Kind;
 use spindle::image::log_file;
-use spindle::{Image, LogNote, OpenOptions, partition};
+use spindle::{Image, LogNote, OpenOptions, Spec, partition};
+use spindle_clock::SystemClock;
 use spindle_report::number;
 use spindle_vfs::Vfs;
 use std::cell::Cell;
@@ -32,6 +33,26 @@ impl WriteArgs {
     pub fn open_options(self) -> OpenOptions {
         OpenOptions { force: self.force, ..OpenOptions::read_write() }
     }
+}
+
+/// Returns the image of this name, which the daemon of its last mount no longer writes.
+pub fn find(name: &str) -> Result<Spec> {
+    let spec = partition::find(name)?;
+    await_last_mount(&spec)?;
+    Ok(spec)
+}
+
+/// Waits for the daemon of the last mount of an image, if it has been unmounted and is still
+/// writing the image.
+pub fn await_last_mount(spec: &Spec) -> Result<()> {
+    let device = spec.place()?.path;
+    if spindle_fuse::is_held_by_ending_daemon(&device) {
+        logger::note(format_args!(
+            "{spec}: waiting for the daemon of the last mount, which is still writing the image"
+        ));
+        spindle_fuse::wait_for_ending_daemon(&device, &SystemClock);
+    }
+    Ok(())
 }
 
 /// Prints what opening an image did with its log.
@@ -230,7 +251,7 @@ pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Resul
 
 /// Opens an image, calls `work` with it, and unmounts it. Returns the first failure.
 pub fn run<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
-    let image = Image::open(&partition::find(name)?, options)?;
+    let image = Image::open(&find(name)?, options)?;
     if !options.read_only
         && let Err(objections) = image.check_writable()
     {

@@ -1,10 +1,10 @@
 //! Opening a fast file system for the commands that look inside without a mount.
 
 use crate::error::Result;
-use crate::{logger, text};
+use crate::{image, logger, text};
+use spindle::OpenOptions;
 use spindle::detect::Kind;
 use spindle::inspect::{Opened, open};
-use spindle::{OpenOptions, partition};
 
 /// Options of the commands that look inside a fast file system.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct InspectArgs {
 /// Opens the image for reading, and says on standard error what its log did and what is damaged.
 pub fn open_to_read(image: &str, args: InspectArgs) -> Result<Opened> {
     let options = OpenOptions { kind: args.dialect, superblock: args.superblock, ..OpenOptions::read_only() };
-    let opened = open(&partition::find(image)?, &options)?;
+    let opened = open(&image::find(image)?, &options)?;
     if let Some(log) = &opened.log {
         logger::note(format_args!("{image}: {log}"));
     }
@@ -42,5 +42,5 @@ pub fn open_to_read(image: &str, args: InspectArgs) -> Result<Opened> {
 
 /// Opens the image to change it byte by byte.
 pub fn open_to_write(image: &str) -> Result<Opened> {
-    Ok(open(&partition::find(image)?, &OpenOptions::read_write())?)
+    Ok(open(&image::find(image)?, &OpenOptions::read_write())?)
 }

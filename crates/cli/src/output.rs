@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::text::terminal_safe_lines;
+use spindle_report::render::in_lines;
 use std::io::{self, StdoutLock, Write};
 
 /// Standard output.
@@ -29,6 +30,19 @@ impl Output {
         self.bytes(b"\n")
     }
 
+    /// Writes a named value for people, as a line. On a terminal that is too narrow for it, it gets
+    /// several lines.
+    pub fn row(&mut self, name: &str, value: &str) -> Result<()> {
+        const INDENT: usize = 16;
+        let width = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(INDENT).max(INDENT));
+        let mut name = name;
+        for line in in_lines(value, width) {
+            self.line(format!("  {name:<13} {line}"))?;
+            name = "";
+        }
+        Ok(())
+    }
+
     /// Writes a value as JSON, indented.
     pub fn json(&mut self, value: &impl serde::Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(e.to_string()))?;
@@ -51,6 +65,12 @@ impl Output {
     pub fn finish(mut self) -> Result<()> {
         stdout_result(self.0.flush())
     }
+}
+
+/// Returns the columns of the terminal that standard output is, if it is one.
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Converts the result of a write to standard output; a closed pipe becomes

@@ -71,6 +71,29 @@ fn cut_to(fs: &Ffs, ino: Ino, size: u64) -> Result<Attr, Error> {
     fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }, Privilege::Root)
 }
 
+/// Promise: a symbolic link whose target was zeroed, in its inode or in its block, cannot be read.
+#[test]
+fn targets_of_zeros() {
+    let targets = [&[b't'; 70][..], &[b'T'; 700]];
+    let victim = Victim::new(|fs| {
+        for (name, target) in [&b"short"[..], b"long"].into_iter().zip(targets) {
+            let node = NewNode { target, ..NewNode::new(FileKind::Symlink, 0o755) };
+            fs.create(fs.root(), name, &node, Privilege::Root).unwrap();
+        }
+    });
+    let mut bytes = victim.device.to_bytes();
+    for target in targets {
+        let at = bytes.windows(target.len()).position(|window| window == target).unwrap();
+        bytes[at..at + target.len()].fill(0);
+    }
+    victim.device.write_at(0, &bytes).unwrap();
+    let fs = victim.open();
+    for name in [&b"short"[..], b"long"] {
+        let link = fs.lookup(fs.root(), name).unwrap().ino;
+        assert!(fs.readlink(link).is_err_and(|error| matches!(error, Error::Corrupt { .. })));
+    }
+}
+
 /// Promise: in a file whose indirect block leads to itself, which makes it as large as the format
 /// allows, looking for a hole, filling and cutting back end, and with a complaint.
 #[test]

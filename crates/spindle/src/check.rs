@@ -289,16 +289,21 @@ fn check_ffs(
     Ok(Checked::Ffs { report, log, marking, repair })
 }
 
-/// Makes a file with these bytes, durably.
+/// Makes a file with these bytes, durably, or none.
 fn keep(path: &Path, bytes: &[u8]) -> spindle_vfs::Result<()> {
-    let write = || {
-        let mut file = std::fs::File::create_new(path)?;
+    let write = |mut file: std::fs::File| {
         file.write_all(bytes)?;
         file.sync_all()?;
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().map_err(|error| {
+    let kept = std::fs::File::create_new(path).and_then(|file| {
+        write(file).inspect_err(|_| {
+            // The error of the write says more.
+            let _ = std::fs::remove_file(path);
+        })
+    });
+    kept.map_err(|error| {
         let what = format!("the undo file {} cannot be written: {error}", path.display());
         FsError::unsupported(what, "nothing was changed; name another file")
     })

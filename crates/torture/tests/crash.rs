@@ -51,6 +51,16 @@ fn torture_crash() {
     assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
 }
 
+/// Promise: after a loss of power at any instant on a mount with `-o sync`, no pointer leads to a
+/// block that was never written, and after a repair all names are there whose operations had
+/// returned.
+#[test]
+fn synchronous_mounts_keep_names() {
+    let report = Explorer::new(LogUse::Wanted).explore_synchronous();
+    println!("{report}");
+    assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
+}
+
 /// Promise: without a log the explorer finds violations, so it can fail. States after an unmount
 /// are good all the same.
 #[test]

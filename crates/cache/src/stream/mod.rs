@@ -219,6 +219,18 @@ impl Cache {
         self.write_out(stream, blocks.clone())?;
         self.discard(stream, blocks)
     }
+
+    /// Makes the data of a new file durable where names are, before anything points to it, as
+    /// [`crate::Buffer::precede`] does with a buffer.
+    ///
+    /// # Errors
+    /// When the device fails; no changes are accepted after that.
+    pub fn precede_data(&self, stream: &Arc<Stream>, blocks: Range<u64>) -> Result<()> {
+        self.precede(|cache| {
+            cache.write_out(stream, blocks)?;
+            cache.land_writes(stream)
+        })
+    }
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {

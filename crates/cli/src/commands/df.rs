@@ -6,8 +6,8 @@ use crate::output::Output;
 use crate::target::{ImagePath, Target};
 use crate::text::{human, quoted};
 use serde::Serialize;
+use spindle::Image;
 use spindle::path::resolve;
-use spindle::{Image, partition};
 use spindle_vfs::FsStat;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 fn space(target: &ImagePath, read: ReadArgs) -> Result<Space> {
     let name = target.image.as_str();
-    let image = Image::open(&partition::find(name)?, &read.open_options())?;
+    let image = Image::open(&image::find(name)?, &read.open_options())?;
     image::print_log_notes(&name, &image);
     let stat = stat(&image, target);
     image.unmount().context(name)?;

@@ -5,10 +5,10 @@ mod repaired;
 mod ufs;
 
 use crate::error::{Failure, Result};
+use crate::image;
 use crate::output::Output;
 use questions::Questions;
 use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
-use spindle::partition;
 use spindle_v7::Format;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -54,6 +54,9 @@ pub struct Args {
     /// Replay the log; repair everything
     #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
+    /// Check even what is marked clean, as fsck always does
+    #[arg(short = 'f')]
+    force: bool,
     /// Use the copy of the superblock at this place: a sector of 512 bytes, as BSD counts, or a
     /// byte
     #[arg(short = 'b', value_name = "PLACE", value_parser = crate::text::parse_bytes)]
@@ -86,6 +89,7 @@ impl Args {
             check_only,
             preen,
             yes,
+            force: false,
             superblock: None,
             format: None,
             limit: 10_000,
@@ -120,7 +124,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Returns the exit code.
 fn fsck(args: &Args) -> Result<u8> {
     // If the type of an old file system is given, a whole disk is taken as it is.
-    let spec = partition::find(&args.image)?;
+    let spec = image::find(&args.image)?;
     if let Some(file) = &args.undo_with {
         let sectors = undo(&spec, file)?;
         let mut out = Output::stdout();

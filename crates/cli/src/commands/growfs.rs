@@ -1,13 +1,13 @@
 //! `spindle growfs`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::log_note;
+use crate::image::{self, log_note};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::{interrupt, logger, text};
 use serde::Serialize;
+use spindle::LogNote;
 use spindle::growfs::{Growth, examine, grow, plan};
-use spindle::{LogNote, partition};
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let image = &args.image;
-    let spec = partition::find(image)?;
+    let spec = image::find(image)?;
     let growth = plan(&spec, args.size)?;
     let written = !growth.is_nothing() && !args.dry_run;
     if args.dry_run {

@@ -3,6 +3,7 @@
 
 use super::{Cli, Command, fsck, mount, umount};
 use crate::error::{Context, Result};
+use crate::text::parse_bytes;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::io::ErrorKind::NotFound;
@@ -86,22 +87,56 @@ struct FsckHelper {
     #[arg(short = 'n')]
     check_only: bool,
     /// Repair what can be repaired without loss
-    #[arg(short = 'a', visible_short_alias = 'p')]
+    #[arg(short = 'a', visible_short_alias = 'p', conflicts_with = "check_only")]
     preen: bool,
     /// Repair everything
-    #[arg(short = 'y')]
+    #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
-    /// Accepted and ignored
+    /// Check even what is marked clean, as is always done
     #[arg(short = 'f')]
     force: bool,
     /// Accepted and ignored
     #[arg(short = 'r')]
     interactive: bool,
+    /// Accepted and ignored
+    #[arg(short = 'T')]
+    no_title: bool,
+    /// Accepted and ignored: what is mounted read-write is refused
+    #[arg(short = 'M')]
+    skip_mounted: bool,
+    /// Accepted and ignored
+    #[arg(short = 'l')]
+    lock: bool,
+    /// Accepted and ignored: the descriptor for a progress bar
+    #[arg(short = 'C', value_name = "FD", num_args = 0..=1, require_equals = true)]
+    progress: Option<String>,
     /// Print more messages
-    #[arg(short = 'V', action = clap::ArgAction::Count)]
+    #[arg(short = 'V', visible_short_alias = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
     /// The image
     image: String,
+}
+
+/// The operand of mkfs for the size.
+const SIZE: &str = "mkfs_size";
+
+/// Returns newfs with the operands of mkfs(8): it has the size behind the image.
+pub fn with_mkfs_operands(newfs: clap::Command) -> clap::Command {
+    let size = clap::Arg::new(SIZE)
+        .value_name("SIZE")
+        .help(
+            "Size of the file system: blocks of 1024 bytes, or with k, m, g or t, as with -s (a \
+             missing file is created)",
+        )
+        .value_parser(parse_mkfs_size)
+        .conflicts_with("size");
+    newfs.arg(size)
+}
+
+/// Parses the size that mkfs(8) passes on: blocks of 1024 bytes, or bytes with a unit.
+fn parse_mkfs_size(text: &str) -> std::result::Result<u64, String> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    parse_bytes(&if is_number { format!("{text}k") } else { text.to_owned() })
 }
 
 /// Returns the command lines of the helpers for mount, umount and fsck; that of mkfs is newfs.
@@ -141,17 +176,20 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(Command::Umount(umount::Args::from_helper(dir, lazy, force, read_only)), verbose)
         }
         Some("fsck.spindle") => {
-            // The descriptor for a progress bar, as in -C0 or -C.
-            args.retain(|arg| !arg.to_string_lossy().starts_with("-C"));
-            let helper = FsckHelper::parse_from(args);
+            let helper = FsckHelper::parse_from(without_progress(args));
             let FsckHelper { check_only, preen, yes, image, verbose, .. } = helper;
             Invocation::Run(Command::Fsck(fsck::Args::from_helper(image, check_only, preen, yes)), verbose)
         }
         Some(name @ ("mkfs.spindle" | "newfs.spindle")) => {
             let name = name.to_owned();
             args.insert(1, "newfs".into());
-            let matches = Cli::command().bin_name(name).get_matches_from(args);
-            let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+            let command = Cli::command().mut_subcommand("newfs", with_mkfs_operands).bin_name(name);
+            let matches = command.get_matches_from(args);
+            let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+            let size = matches.subcommand().and_then(|(_, newfs)| newfs.get_one::<u64>(SIZE));
+            if let (Some(&bytes), Command::Newfs(newfs)) = (size, &mut cli.command) {
+                newfs.set_size(bytes);
+            }
             Invocation::Run(cli.command, cli.verbose)
         }
         _ => {
@@ -159,6 +197,30 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(cli.command, cli.verbose)
         }
     }
+}
+
+/// Removes the option -C of e2fsck, with its descriptor: -C, -C0, -C 0 or -aC0. What follows it
+/// is a descriptor if it is a number and something else is left to be the image.
+fn without_progress(args: Vec<OsString>) -> Vec<OsString> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut kept = Vec::with_capacity(args.len());
+    let mut rest = args.into_iter().peekable();
+    while let Some(arg) = rest.next() {
+        let text = arg.to_string_lossy();
+        let options = text.strip_prefix('-').filter(|options| !options.starts_with('-'));
+        let Some((others, descriptor)) = options.and_then(|options| options.split_once('C')) else {
+            kept.push(arg);
+            continue;
+        };
+        if !others.is_empty() {
+            kept.push(format!("-{others}").into());
+        }
+        let more = rest.len() > 1;
+        if descriptor.is_empty() && more {
+            rest.next_if(|next| is_number(&next.to_string_lossy()));
+        }
+    }
+    kept
 }
 
 /// Enters a mount namespace: that of a process, by its number, or the one that a file stands for.

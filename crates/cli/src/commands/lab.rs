@@ -130,7 +130,9 @@ fn list(json: bool) -> Result<ExitCode> {
         let width = all().iter().map(|experiment| experiment.id.len()).max().unwrap_or(0);
         for Experiment { id, title, paper, section, .. } in all() {
             out.line(format!("{id:<width$}  {title}"))?;
-            out.line(format!("{:<width$}  {paper}, {section}", ""))?;
+            for line in render::in_lines(&format!("{paper}, {section}"), render::WIDTH - width - 2) {
+                out.line(format!("{:<width$}  {line}", ""))?;
+            }
         }
     }
     out.finish()?;

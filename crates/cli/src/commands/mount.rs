@@ -1,7 +1,7 @@
 //! `spindle mount`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::print_log_notes;
+use crate::image::{await_last_mount, print_log_notes};
 use crate::logger;
 use crate::mounted::{Mount, quota_files};
 use crate::outfile;
@@ -283,12 +283,7 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         quotas: quota_files(&options),
         ..OpenOptions::read_only()
     };
-    if spindle_fuse::is_held_by_ending_daemon(&device) {
-        logger::note(format_args!(
-            "{spec}: waiting for the daemon of the last mount, which is still writing the image"
-        ));
-        spindle_fuse::wait_for_ending_daemon(&device, &SystemClock);
-    }
+    await_last_mount(&spec)?;
     let image = Image::open(&spec, &open_options)?;
     print_log_notes(&spec, &image);
     match (image.family(), options.log) {

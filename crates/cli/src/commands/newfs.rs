@@ -16,6 +16,7 @@ use spindle::image::log_file;
 use spindle::newfs::{Plan, make_log, open_new_ufs, size_of};
 use spindle_ffs::{Dialect, LogPlace, log_bytes};
 use spindle_report::number;
+use spindle_report::render::in_lines;
 use std::process::ExitCode;
 
 /// Make a file system
@@ -124,6 +125,11 @@ struct Report<'a> {
 }
 
 impl Args {
+    /// Sets the size in bytes.
+    pub fn set_size(&mut self, bytes: u64) {
+        self.size = Some(bytes);
+    }
+
     /// Returns the second of all timestamps: that of the option, or of the environment.
     fn timestamp(&self) -> Result<Option<i64>> {
         self.timestamp.map_or_else(source_date_epoch, |secs| Ok(Some(secs)))
@@ -263,8 +269,8 @@ fn show(out: &mut Output, report: &Report<'_>) -> Result<()> {
     }
     out.line("superblock copies (for fsck -b) at byte:")?;
     let copies: Vec<String> = report.superblocks.iter().map(u64::to_string).collect();
-    for line in copies.chunks(6) {
-        out.line(format!(" {}", line.join(", ")))?;
+    for line in in_lines(&copies.join(", "), 79) {
+        out.line(format!(" {line}"))?;
     }
     Ok(())
 }

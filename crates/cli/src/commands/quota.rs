@@ -5,16 +5,16 @@ mod names;
 mod table;
 
 use crate::error::{Failure, Result};
-use crate::image::{ReadArgs, WriteArgs};
+use crate::image::{self, ReadArgs, WriteArgs};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use edit::EditArgs;
 use names::Names;
 use serde::Serialize;
+use spindle::OpenOptions;
 use spindle::quota::{self, Kind, Sheet, Task, Usage};
 use spindle::set;
-use spindle::{OpenOptions, partition};
 use std::process::ExitCode;
 
 /// Count, limit and show what users and groups use
@@ -133,7 +133,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn ask(image: &str, task: &Task, options: &OpenOptions) -> Result<Vec<Sheet>> {
     interrupt::watch()?;
     let bar = Progress::of_fraction("counting");
-    let sheets = quota::run(&partition::find(image)?, task, options, &mut |set::Progress { done, total }| {
+    let sheets = quota::run(&image::find(image)?, task, options, &mut |set::Progress { done, total }| {
         bar.set(done * 1000 / total.max(1), "");
         interrupt::check()
     });

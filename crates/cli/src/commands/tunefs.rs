@@ -1,7 +1,7 @@
 //! `spindle tunefs`
 
 use crate::error::{Context, Failure, Result};
-use crate::image::{WriteArgs, log_note};
+use crate::image::{self, WriteArgs, log_note};
 use crate::logger;
 use crate::mkfs::{LogSize, parse_optimization};
 use crate::output::Output;
@@ -12,7 +12,6 @@ use spindle::control::{Name, Request, request};
 use spindle::detect::{Found, detect};
 use spindle::image::open_device_unlocked;
 use spindle::newfs::{clock, make_log};
-use spindle::partition;
 use spindle_device::{Device, Spec};
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuned, Tuning, Value, settings, tune};
@@ -156,7 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "{image}: nothing to change; give an option, or -p to print the settings"
         )));
     }
-    let spec = partition::find(image)?;
+    let spec = image::find(image)?;
     if !read_only && let Some(outcome) = tune_mount(args, &spec, &tuning)? {
         report(args, &outcome)?;
         return Ok(ExitCode::SUCCESS);

@@ -12,7 +12,10 @@ device, /etc/fstab and the command line name an image: a block device, a file, o
 one of them (disk.img@s1a).
 
 A mount by root is for all users, and honours device nodes and set-id bits, as one of the kernel; \
-nodev, nosuid, noexec, and user in /etc/fstab take that away.";
+nodev, nosuid, noexec, and user in /etc/fstab take that away.
+
+With user, mount(8) runs this program as the user who calls it. It then needs fusermount3(1), and \
+a mount point that this user may write to.";
 
 const MOUNT_MORE: &str = "EXIT CODES
     0   mounted
@@ -37,7 +40,8 @@ does: it returns when the image is complete, and fails if it is not.";
 const MKFS: &str = "Make a file system for mkfs(8)
 
 mkfs(8) calls this program for the type \"spindle\", with all options that it is given. It does what \
-\"spindle newfs\" does and has the same options; see spindle-newfs(1). The value of the first option \
+\"spindle newfs\" does and has the same options; see spindle-newfs(1). After the image it also takes \
+the size, in blocks of 1024 bytes as mke2fs(8) does, or with k, m, g or t for powers of 1024. The value of the first option \
 must be a word of its own (-O 1 and not -O1), because mkfs(8) otherwise passes on its own arguments.";
 
 const MKFS_MORE: &str = "EXIT CODES
@@ -45,6 +49,7 @@ const MKFS_MORE: &str = "EXIT CODES
 
 EXAMPLES
     mkfs -t spindle /dev/sdb1
+    mkfs.spindle disk.img 512m
     mkfs -t spindle -O 1 --dialect netbsd -L home /dev/sdb1";
 
 const FSCK: &str = "Check a file system for fsck(8)
@@ -54,7 +59,9 @@ whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see
 Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
 that do not begin with / for options.
 
--a and -p replay the log, and repair what can be repaired without loss; -y repairs everything.";
+-a and -p replay the log, and repair what can be repaired without loss; -y repairs everything. \
+Options of e2fsck that change nothing here are accepted: -f, because what is marked clean is checked \
+in any case, and -C, -T, -M, -l and -r.";
 
 const FSCK_MORE: &str = "EXAMPLES
     fsck.spindle -n /dev/sdb1
@@ -71,7 +78,8 @@ pub fn commands(cli: &Command) -> Vec<Command> {
     let umount_codes = cli.find_subcommand("umount").map(exit_codes).unwrap_or_default();
     let [mount, umount, fsck] = helper::command_lines();
     let name = "mkfs.spindle";
-    let mkfs = newfs.name(name).bin_name(name).display_name(name).visible_alias(None);
+    let mkfs =
+        helper::with_mkfs_operands(newfs).name(name).bin_name(name).display_name(name).visible_alias(None);
     let described = [
         (mount, MOUNT, MOUNT_MORE.to_owned()),
         (umount, UMOUNT, umount_codes),

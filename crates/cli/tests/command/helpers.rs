@@ -21,6 +21,17 @@ fn helpers_behave_as_callers_expect() {
     let bench = Bench::new();
     bench.shell("mkdir mnt");
     assert_eq!(run_as(&bench, "mkfs.spindle", "-s 32m a.img").code, 0);
+    for (name, size, bytes) in
+        [("b", "32768", 32 << 20), ("c", "24m", 24 << 20), ("d", "-O 1 20480k", 20 << 20)]
+    {
+        let (options, size) = size.rsplit_once(' ').unwrap_or(("", size));
+        let made = run_as(&bench, "mkfs.spindle", &format!("{options} {name}.img {size}"));
+        assert_eq!((made.code, made.err.as_str()), (0, ""), "{name}");
+        assert_eq!(bench.path(&format!("{name}.img")).metadata().unwrap().len(), bytes, "{name}");
+        bench.check(&format!("{name}.img"));
+    }
+    assert_eq!(run_as(&bench, "mkfs.spindle", "-s 32m e.img 32m").code, 2);
+    assert_eq!(run_as(&bench, "mkfs.spindle", "e.img many").code, 2);
     let fake = run_as(&bench, "mount.spindle", "-f a.img mnt -o rw,noatime,_netdev");
     assert_eq!((fake.code, fake.err.as_str()), (0, ""));
     assert_eq!(run_as(&bench, "mount.spindle", "-f a.img mnt -o nonsense").code, 32);
@@ -33,8 +44,39 @@ fn helpers_behave_as_callers_expect() {
     let gone = run_as(&bench, "umount.spindle", "mnt");
     assert_eq!((gone.code, gone.err.as_str()), (0, ""));
     assert_eq!(bench.ok("cat a.img:/file"), "through the mount");
-    assert_eq!(run_as(&bench, "fsck.spindle", "-n -f -C0 a.img").code, 0);
+    for options in ["-n -f -C0", "-a -f -C 0", "-afC0", "-pT", "-M -l -T -y -C", "-r -V -f", "-a -C0 -v"] {
+        let ran = run_as(&bench, "fsck.spindle", &format!("{options} a.img"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{options}");
+    }
+    for both in ["-n -y", "-n -a"] {
+        assert_eq!(run_as(&bench, "fsck.spindle", &format!("{both} a.img")).code, 2, "{both}");
+    }
+    for options in ["-f", "-n -f", "-fy", "-f -p"] {
+        assert_eq!(bench.run(&format!("fsck {options} a.img")).code, 0, "{options}");
+    }
+    assert_eq!(run_as(&bench, "fsck.spindle", "-a missing.img").code, 8);
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 32);
+}
+
+/// Promise: after `umount(8)` without our helper, commands wait for the daemon, which still writes
+/// the image.
+#[test]
+fn commands_wait_for_the_daemon_of_the_last_mount() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    for command in ["fsck -n a.img", "fsck -y a.img", "ls a.img", "tunefs -m 5 a.img"] {
+        assert_eq!(run_as(&bench, "mount.spindle", "a.img mnt -o commit=300").code, 0);
+        bench.write("mnt/file", "written late");
+        let daemons = spindle_device::lock_holders(&bench.path("a.img"));
+        let [daemon] = daemons[..] else { panic!("{daemons:?}") };
+        let stopped = format!("kill -STOP {daemon}; timeout 20 umount -i mnt || kill -CONT {daemon}");
+        bench.shell(&format!("{stopped}; (sleep 1; kill -CONT {daemon}) >&- 2>&- &"));
+        let ran = bench.run(command);
+        assert_eq!(ran.code, 0, "{command}: {}", ran.err);
+        assert!(ran.err.contains("waiting for the daemon of the last mount"), "{command}: {}", ran.err);
+    }
+    assert_eq!(bench.ok("cat a.img:/file"), "written late");
 }
 
 /// Promise: a failed mount exits with 32 and one line with the reason; a file system that is not

@@ -227,6 +227,10 @@ fn exit_codes_of_fsck() {
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
     let found = bench.run("fsck -n --json a.img");
     assert!(found.out.contains("correct the cylinder group"), "{}", found.out);
+    // A disk that is full leaves no file either.
+    let full =
+        "trap '' XFSZ; ulimit -f 0; ! $SPINDLE fsck -y --undo undo a.img >/dev/null 2>&1; ! test -e undo";
+    bench.shell(&full.replace("$SPINDLE", env!("CARGO_BIN_EXE_spindle")));
     let ran = bench.run("fsck -y --undo undo a.img");
     assert!(ran.code == 1 && ran.out.contains("all problems repaired"), "{}{}", ran.out, ran.err);
     bench.check("a.img");

@@ -261,9 +261,10 @@ fn the_whole_copy_of_control_storage_counts() {
         };
         damage();
         assert_eq!(warned(&bench, "cat slow/d0:/text", 0).out, "some text");
-        assert!(warned(&bench, "fsck -n slow/d0", 0).out.contains("no problems found"));
+        let ran = warned(&bench, "fsck -n slow/d0", 4);
+        assert!(ran.out.contains("COPY OF CONTROL STORAGE IS WRONG"), "{}", ran.out);
         let ran = warned(&bench, "fsck -y slow/d0", 1);
-        assert!(ran.out.contains("COPY OF CONTROL STORAGE WAS WRONG"), "{}", ran.out);
+        assert!(ran.out.contains("COPY OF CONTROL STORAGE IS WRONG"), "{}", ran.out);
         assert_eq!(bench.ok("cat slow/d0:/text"), "some text");
         assert!(bench.ok("fsck -y slow/d0").contains("no problems found"));
         damage();
@@ -283,6 +284,47 @@ fn warned(bench: &Bench, words: &str, code: i32) -> Ran {
     ran.err = ran.err.lines().filter(|line| !line.starts_with("spindle: warning: ")).collect();
     assert!(code != 0 || ran.err.is_empty(), "spindle {words}: {}", ran.err);
     ran
+}
+
+/// Promise: a member that was away while the set was used, and comes back out of date, is named by
+/// its path, also if it lies in another directory than the member that is named.
+#[test]
+fn a_member_that_is_out_of_date_is_named_by_its_path() {
+    let bench = set();
+    bench.shell("mkdir away && mv slow/e0 away");
+    bench.write("more", "more text");
+    assert_eq!(warned(&bench, "cp more slow/d0:/more", 0).code, 0);
+    let ran = bench.run("mfs status fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("), MISSING"), "{}", ran.out);
+    bench.shell("mv away/e0 slow");
+    let ran = bench.run("mfs status fast/c0");
+    assert!(ran.code == 1 && ran.out.contains("slow/e0, LOST"), "{}", ran.out);
+    assert_eq!(warned(&bench, "mfs remove fast/c0 slow/e0", 0).code, 0);
+}
+
+/// Promise: on a terminal of 80 columns the values of info and status have no longer lines;
+/// elsewhere each is one line.
+#[test]
+fn values_fit_on_a_terminal() {
+    let bench = set();
+    bench.ok("newfs -s 64m ufs");
+    for command in ["mfs status fast/c0", "info ufs"] {
+        let values = |text: String| -> Vec<String> {
+            // The terminal has the echo of the end of the input before the first line.
+            let lines = text.lines().skip(1).map(|line| line.trim_end().to_owned());
+            lines.filter(|line| line.starts_with("  ") && !line.contains('/')).collect()
+        };
+        let terminal = format!("stty cols 80; {} {command}", env!("CARGO_BIN_EXE_spindle"));
+        let shown = values(bench.shell(&format!("script -qec '{terminal}' /dev/null </dev/null")));
+        let piped = values(bench.ok(command));
+        assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:?}");
+        assert!(piped.iter().any(|line| line.chars().count() > 80), "{piped:?}");
+        assert_eq!(words(&shown), words(&piped), "{command}");
+    }
+}
+
+fn words(lines: &[String]) -> Vec<&str> {
+    lines.iter().flat_map(|line| line.split_whitespace()).collect()
 }
 
 /// Promise: a member that has become too short counts as missing: the set goes on with the other

@@ -4,6 +4,7 @@
 use super::judged::{Best, SECTOR};
 use super::{Condition, Member, Mirror};
 use crate::{AlignedBuf, Device, Error, Result};
+use log::Level;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -176,6 +177,7 @@ impl Mirror {
         for (member, copy) in &copies {
             let name = &member.device.info().name;
             let mut good = good.clone();
+            let mut level = Level::Warn;
             match copy {
                 Ok(bytes) => {
                     // What is right in no member may be right in parts of each.
@@ -191,25 +193,34 @@ impl Mirror {
                         let sector = *n..len.min(n + SECTOR);
                         bytes[sector.clone()] != good[sector]
                     };
-                    let sectors: Vec<_> = (0..len).step_by(SECTOR).filter(differs).collect();
-                    let unknown: Vec<_> =
-                        sectors.iter().filter(|&&n| !is_in(&own, n) || is_in(&wrong, n)).collect();
-                    let (count, first) = (sectors.len(), sectors[0] as u64);
-                    log::warn!(
-                        "{name}: {count} sectors from byte {} on differ; of {} nothing says which copy is \
-                         right",
-                        member.place(at + first),
-                        unknown.len()
-                    );
-                    done.undecided += (unknown.len() * SECTOR) as u64;
-                    if !undecided && !unknown.is_empty() {
+                    // What is right in no member was never used, or is seen by who reads it.
+                    let (unused, sectors): (Vec<_>, Vec<_>) =
+                        (0..len).step_by(SECTOR).filter(differs).partition(|&n| is_in(&wrong, n));
+                    let unknown = sectors.iter().filter(|&&n| !is_in(&own, n)).count();
+                    if let Some(&first) = sectors.first() {
+                        log::warn!(
+                            "{name}: {} sectors from byte {} on differ{}",
+                            sectors.len(),
+                            member.place(at + first as u64),
+                            match unknown {
+                                0 => String::new(),
+                                count => format!("; of {count} nothing says which copy is right"),
+                            }
+                        );
+                    }
+                    done.undecided += (unknown * SECTOR) as u64;
+                    if !undecided && unknown + unused.len() > 0 {
                         continue;
                     }
-                    done.differed += 1;
+                    if sectors.is_empty() {
+                        level = Level::Debug;
+                    } else {
+                        done.differed += 1;
+                    }
                 }
                 Err(_) => done.unreadable += 1,
             }
-            log::warn!("{name}: {len} bytes at {} are written again", member.place(at));
+            log::log!(level, "{name}: {len} bytes at {} are written again", member.place(at));
             if let Err(error) = member.device.write_at(at, &good) {
                 self.lose(member, error)?;
             }
@@ -225,7 +236,7 @@ pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
     /// Pieces of a megabyte of a member that differed from what is right, or from the first member
-    /// if nothing says what is right, and were written.
+    /// if nothing says what is right, and were written. What is right in no member does not count.
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,

@@ -263,6 +263,16 @@ spindle_tree::findings! {
         size: u64,
     } "SYMBOLIC LINK I={ino} OF {size} BYTES HAS A NUL AT BYTE {offset}";
 
+    /// A symbolic link with a NUL in the block of its target.
+    LinkBlockHasNul: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// Byte offset of the first one.
+        offset: u32,
+        /// `di_size`.
+        size: u64,
+    } "SYMBOLIC LINK I={ino} OF {size} BYTES HAS A NUL AT BYTE {offset} OF ITS BLOCK";
+
     /// The check-hash of a free inode is wrong, for which no system looks.
     FreeInodeCheckHash: Inodes, Note {
         /// Inode.

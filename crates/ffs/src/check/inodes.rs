@@ -124,6 +124,9 @@ impl Checker<'_> {
         if whole && node.extsize > 0 {
             self.check_extattr(ino, &node);
         }
+        if whole && node.kind() == kind::LNK && !node.is_short_link(layout) {
+            self.check_target(ino, &node);
+        }
         Some(state)
     }
 
@@ -142,6 +145,23 @@ impl Checker<'_> {
                 let offset = u32::try_from(at).unwrap_or(u32::MAX);
                 self.findings.push(Finding::LinkHasNul { ino, offset, size: node.size });
             }
+        }
+    }
+
+    /// Looks for a NUL in the block of a symbolic link. A target is never longer than a block.
+    fn check_target(&mut self, ino: u32, node: &Node) {
+        let (at, bytes) = (self.layout.byte(Frag(node.db[0])), node.size.min(self.layout.fs_bsize.into()));
+        if node.db[0] == 0 {
+            return;
+        }
+        match self.reader.read(at, crate::format::units::index(bytes), 0) {
+            Ok(target) => {
+                if let Some(nul) = target.iter().position(|&byte| byte == 0) {
+                    let offset = u32::try_from(nul).unwrap_or(u32::MAX);
+                    self.findings.push(Finding::LinkBlockHasNul { ino, offset, size: node.size });
+                }
+            }
+            Err(error) => self.unreadable(at, bytes, &error),
         }
     }
 

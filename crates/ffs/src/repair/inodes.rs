@@ -26,9 +26,9 @@ impl Round<'_> {
                 Finding::PartialInode { ino } | Finding::BadMode { ino, .. } => {
                     self.rescue_directory(ino)? || self.image.clear_inode(ino)?
                 }
-                Finding::NoDevice { ino } | Finding::LinkHasNul { ino, offset: 0, .. } => {
-                    self.image.clear_inode(ino)?
-                }
+                Finding::NoDevice { ino }
+                | Finding::LinkHasNul { ino, offset: 0, .. }
+                | Finding::LinkBlockHasNul { ino, .. } => self.image.clear_inode(ino)?,
                 Finding::BadSize { ino, .. } => self.guess_size(ino)?,
                 Finding::SpecialFileSize { ino, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_size(0))?

@@ -45,6 +45,7 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         }
         Finding::ExtattrStray { .. } => ("clear the pointer", None),
         Finding::ExtattrNamespace { .. } => ("remove the attribute", Some("the attribute")),
+        Finding::LinkBlockHasNul { .. } => ("remove the symbolic link", Some("the symbolic link")),
         Finding::LinkHasNul { .. } => ("cut the target", Some("the target from there on")),
         Finding::Root { .. } => ("make a new root directory", Some("the names in the root directory")),
         Finding::DirectoryTooShort { .. } | Finding::DirectorySize { .. } => ("correct the size", None),

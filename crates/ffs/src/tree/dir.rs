@@ -293,6 +293,7 @@ impl Ffs {
         let offset = self.layout().blkoff(start);
         let range = offset..offset + chunk as usize;
         write_entry(self.layout(), buffer.write(tx).bytes_mut(range), 0, chunk as usize, None);
+        buffer.precede()?;
         state.di.size = final_size;
         self.volume.store(tx, ino, &state.di)?;
         built.set_room(built.chunks(), chunk);
@@ -455,6 +456,8 @@ impl Ffs {
         write_entry(self.layout(), bytes, ino, dot, Some((b".", FileKind::Directory)));
         let rest = chunk as usize - dot;
         write_entry(self.layout(), &mut bytes[dot..], parent, rest, Some((b"..", FileKind::Directory)));
+        drop(block);
+        buffer.precede()?;
         di.size = final_size;
         Ok(())
     }

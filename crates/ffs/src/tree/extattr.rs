@@ -64,6 +64,7 @@ impl Ffs {
             let (piece, more) = rest.split_at(rest.len().min(self.layout().fs_bsize as usize));
             let buffer = self.volume.cache.get_new(self.layout().byte(at), len, None, tx)?;
             buffer.write(tx).bytes_mut(0..piece.len()).copy_from_slice(piece);
+            buffer.precede()?;
             di.extb[i] = at.0;
             self.account(tx, ino, di, frags.into(), by)?;
             rest = more;

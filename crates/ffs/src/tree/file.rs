@@ -303,7 +303,11 @@ impl Ffs {
                     drop(self.volume.cache.get(byte, from, None)?);
                     self.volume.cache.resize(byte, to, tx)?;
                 }
-                self.volume.cache.get(byte, to, None)?.write(tx).bytes_mut(from..to).fill(0);
+                let buffer = self.volume.cache.get(byte, to, None)?;
+                buffer.write(tx).bytes_mut(from..to).fill(0);
+                if now_at != at {
+                    buffer.precede()?;
+                }
             }
         }
         Ok(now_at)
@@ -412,8 +416,9 @@ impl Ffs {
             self.wanted(request.ino, request.lbn, 0, |_| 0)
         };
         let at = self.volume.alloc(tx, self.layout().fs_frag, wanted, request.by)?;
-        self.volume.cache.get_new(self.layout().byte(at), self.layout().fs_bsize as usize, None, tx)?;
         self.account(tx, request.ino, di, self.layout().fs_frag.into(), request.by)?;
+        let bytes = self.layout().fs_bsize as usize;
+        self.volume.cache.get_new(self.layout().byte(at), bytes, None, tx)?.precede()?;
         Ok(at)
     }
 

@@ -93,7 +93,7 @@ impl Ffs {
         }
         // A target fits into a block, for which there is always room in the log.
         match self.write_file(tx, (ino, stream), di, 0, target, by)? {
-            Progress::Done(n) if n == target.len() => Ok(()),
+            Progress::Done(n) if n == target.len() => Ok(self.volume.cache.precede_data(stream, 0..1)?),
             _ => Err(Error::NoSpace),
         }
     }

@@ -200,8 +200,12 @@ impl FileSystem for Ffs {
             return Err(Error::Invalid);
         }
         self.touch(&state);
+        let whole = |target: Vec<u8>| {
+            let damaged = || Error::corrupt("a target with a NUL in it", format!("inode {ino:?}"));
+            if target.contains(&0) { self.volume.note(Err(damaged())) } else { Ok(target) }
+        };
         if let Some(target) = &state.di.inline_target {
-            return Ok(target.clone());
+            return whole(target.clone());
         }
         if state.di.size > u64::from(self.layout().fs_bsize) {
             return Err(Error::corrupt(
@@ -211,7 +215,7 @@ impl FileSystem for Ffs {
         }
         let mut target = vec![0; index(state.di.size)];
         self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target))?;
-        Ok(target)
+        whole(target)
     }
 
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {

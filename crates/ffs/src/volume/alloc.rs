@@ -91,6 +91,19 @@ impl Volume {
         look: impl FnOnce(Group<'_>, &GroupMap) -> Result<Option<L>>,
         change: impl FnOnce(&mut GroupMut<'_, BufferMut<'_>>, L) -> (Csum, R),
     ) -> Result<Option<R>> {
+        self.with_group_and(tx, cgx, look, change, |_, result| Ok(result))
+    }
+
+    /// Does what [`Self::with_group`] does, and `then` something with the group's buffer, still
+    /// under its lock.
+    fn with_group_and<L, C, R>(
+        &self,
+        tx: &spindle_cache::Tx<'_>,
+        cgx: u32,
+        look: impl FnOnce(Group<'_>, &GroupMap) -> Result<Option<L>>,
+        change: impl FnOnce(&mut GroupMut<'_, BufferMut<'_>>, L) -> (Csum, C),
+        then: impl FnOnce(&Buffer<'_>, C) -> Result<R>,
+    ) -> Result<Option<R>> {
         let mut known = self.groups.maps[cgx as usize].lock();
         let buffer = self.group_buffer(cgx)?;
         let (map, found) = {
@@ -109,7 +122,7 @@ impl Volume {
             change(&mut group, found)
         };
         self.summaries.add(self.layout.endian, &summary, tx, cgx, counts);
-        Ok(Some(result))
+        then(&buffer, result).map(Some)
     }
 
     /// Reads a group without changing it.
@@ -398,7 +411,7 @@ impl Volume {
 
     fn alloc_inode_in(&self, tx: &Tx<'_>, cgx: u32, directory: bool) -> Result<Option<u32>> {
         let base = cgx * self.layout.fs_ipg;
-        let taken = self.with_group(
+        self.with_group_and(
             tx,
             cgx,
             |group, _| {
@@ -421,10 +434,17 @@ impl Volume {
                 if needed > ready && written.is_ok() {
                     group.set_initediblk(needed);
                 }
-                (group.take_inode(n, directory), written.map(|()| base + n))
+                (group.take_inode(n, directory), written.map(|()| (base + n, needed > ready)))
             },
-        )?;
-        taken.transpose()
+            |group, taken| {
+                let (ino, more) = taken?;
+                if more {
+                    // What the group does not say is ready counts as free.
+                    group.precede()?;
+                }
+                Ok(ino)
+            },
+        )
     }
 
     /// Gives an inode back with the transaction.

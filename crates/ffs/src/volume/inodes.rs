@@ -107,7 +107,8 @@ impl Volume {
         for inode in block.bytes_mut(0..len).chunks_exact_mut(self.layout.inode_size()) {
             Dinode::free(self.new_generation()).encode(inode, &self.layout, false);
         }
-        Ok(())
+        drop(block);
+        Ok(buffer.precede()?)
     }
 
     /// Returns the generation of a new file with this number: the one after that of the file

@@ -133,6 +133,14 @@ const FREEBSD: &[(&str, Plant)] = &[
         i.hash_inode(ino);
         only(json!({"finding": "LinkHasNul", "ino": ino, "offset": 2}))
     }),
+    ("the block of a symbolic link", |i| {
+        let long = |i: &Image, at| i.get::<u16>(at) >> 12 == 10 && i.get::<u64>(at + 16) >= 120;
+        let ino = i.find_inode(3, long);
+        let size = usize::try_from(i.get::<u64>(i.inode(ino) + 16)).unwrap();
+        let at = usize::try_from(i.get::<u64>(i.pointer(ino, 0)) * 4096).unwrap();
+        i.bytes[at..at + size].fill(0);
+        only(json!({"finding": "LinkBlockHasNul", "ino": ino, "offset": 0, "size": size}))
+    }),
     ("the check-hash of a free inode", |i| {
         let ino = i.find_inode(3, |i, at| i.get::<u16>(at) == 0);
         i.put(i.inode(ino) + 244, 77_u32);

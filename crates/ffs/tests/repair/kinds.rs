@@ -24,6 +24,7 @@ const LOSSES: &[(&str, &[&str])] = &[
     ("a hole at the end", &["/one"]),
     ("a snapshot whose marks hold no space", &["/large"]),
     ("a NUL in a symbolic link", &["/link1"]),
+    ("the block of a symbolic link", &["/long-link"]),
     ("a pointer beyond 31 bits", &["/ls"]),
     // It is in the other directory.
     ("a directory with two names whose '..' agrees with the later one", &["/bare"]),

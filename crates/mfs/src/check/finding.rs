@@ -10,8 +10,8 @@ spindle_tree::findings! {
     InUse: Setup, Note {} "FILE SYSTEM WAS NOT UNMOUNTED; ITS LOG WAS REPLAYED FOR THIS CHECK";
     /// A mount or a repair has left the set with the mark that it is damaged.
     MarkedDamaged: Setup, Note {} "FILE SYSTEM IS MARKED AS DAMAGED";
-    /// A repair found a copy of control storage that was not what it should be.
-    Copies: Setup, Harmless {} "A COPY OF CONTROL STORAGE WAS WRONG";
+    /// A copy of control storage is not what it should be.
+    Copies: Setup, Harmless {} "A COPY OF CONTROL STORAGE IS WRONG";
     /// The description of a cylinder is damaged, or names a kind that the cylinder has not.
     Cylinder: Setup, Harmless {
         /// The cylinder.

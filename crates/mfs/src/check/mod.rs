@@ -9,6 +9,7 @@
 //! findings has a limit.
 
 mod connectivity;
+mod copies;
 mod cylinders;
 mod finding;
 mod headers;
@@ -113,8 +114,8 @@ pub fn check(set: &Set, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result
     check_with(set, true, limit, progress)
 }
 
-/// Does the same; reads data only if `data`.
-fn check_with(set: &Set, data: bool, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
+/// Does the same; reads data, and compares copies of control storage, only if `all`.
+fn check_with(set: &Set, all: bool, limit: usize, progress: &mut dyn FnMut(Phase)) -> Result<Report> {
     if !set.unavailable.is_empty() {
         let what = format!("a check without {}", set.unavailable.join(" and "));
         return Err(Error::unsupported(what, "make all members of the set available"));
@@ -122,11 +123,17 @@ fn check_with(set: &Set, data: bool, limit: usize, progress: &mut dyn FnMut(Phas
     let device: Arc<dyn Device> = Arc::new(CowDevice::new(set.space.clone()));
     let log = OpenedLog::open(set, &device, replay_to_copy)?;
     let mut checker = Checker::run(set, &device, &log.findings, limit, progress)?;
-    if data && set.layout.parameters.checksums {
+    // The log may have what a copy lacks.
+    let is_a_copy_wrong = all && log.marked_clean && checker.is_a_copy_wrong(set)?;
+    if all && set.layout.parameters.checksums {
         let _verification = set.verify(Arc::new(Still(device)), false);
         checker.read_data()?;
     }
-    Ok(checker.report(log.marked_clean))
+    let mut report = checker.report(log.marked_clean);
+    if is_a_copy_wrong {
+        report.add(Finding::Copies {});
+    }
+    Ok(report)
 }
 
 /// The log after its replay.

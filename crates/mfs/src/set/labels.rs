@@ -4,7 +4,7 @@
 //! be written to all members is taken back in memory; but some of them may have it. So until the
 //! label is written again, nothing else is acknowledged ([`Loss::settle`]).
 
-use super::places::{Place, write_places};
+use super::places::{Place, read_places, write_places};
 use super::shared::Shared;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::LogLoss;
@@ -120,14 +120,22 @@ impl Labels {
     }
 
     /// Writes to each member where all are, as the names of their devices say, if there are
-    /// several. A failure is only reported.
+    /// several; of those that are not there, where they were. A failure is only reported.
     pub(crate) fn write_places(&self) {
+        let mut away = self.now().members();
         let (members, read_only) = (self.members.lock(), self.read_only.lock());
         if members.len() + read_only.len() < 2 {
             return;
         }
-        let places = members.iter().map(|(&id, device)| (id, device.info().name.clone()));
-        let places: Vec<_> = places.chain(read_only.iter().cloned()).collect();
+        away.retain(|id| !members.contains_key(id));
+        let mut places: Vec<_> =
+            members.iter().map(|(&id, device)| (id, device.info().name.clone())).collect();
+        for place in members.values().filter_map(|device| read_places(&**device).ok()).flatten() {
+            if away.contains(&place.0) && places.iter().all(|(id, _)| *id != place.0) {
+                places.push(place);
+            }
+        }
+        places.extend(read_only.iter().cloned());
         for device in members.values() {
             if let Err(error) = write_places(&**device, &places) {
                 log::info!("the list of members was not written: {error}");

@@ -34,11 +34,11 @@ impl OfControl {
     }
 
     /// Returns true if the sector at byte `at` of control storage is a whole structure that belongs
-    /// there, or a place that has none.
+    /// there, or the rest of a description.
     fn is_right(&self, at: u64, sector: &[u8]) -> bool {
         if at >= self.cylinders_end() {
             let table = self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages);
-            return !table.contains(&at) || sums::is_whole(sector, (at - table.start) / SECTOR as u64);
+            return table.contains(&at) && sums::is_whole(sector, (at - table.start) / SECTOR as u64);
         }
         let cylinder_bytes = u64::from(self.layout.parameters.cylinder_bytes);
         let (cylinder, within) = (at / cylinder_bytes, at % cylinder_bytes);

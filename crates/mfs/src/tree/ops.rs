@@ -197,6 +197,10 @@ impl FileSystem for Mfs {
         self.touch(&state);
         let mut target = vec![0; usize::try_from(state.di.size).unwrap_or(0).min(SYMLINK_MAX)];
         self.volume.note(self.read_file(&inode.stream, &state.di, 0, &mut target))?;
+        if target.contains(&0) {
+            let damaged = Error::corrupt("a target with a NUL in it", format!("file {}", ino.0));
+            return self.volume.note(Err(damaged));
+        }
         Ok(target)
     }
 

@@ -12,14 +12,14 @@ pub use csv::{csv, figure_csv};
 pub use plot::plot;
 pub use svg::svg;
 pub(crate) use table::measured;
-pub use table::table;
+pub use table::{in_lines, table};
 
 use crate::outcome::Verdict;
 use crate::{Outcome, Section};
 use std::fmt::Write;
 
 /// Width of all text in columns.
-pub const WIDTH: usize = 100;
+pub const WIDTH: usize = 80;
 
 /// Returns an outcome as text: tables, figures, findings, and a summary of its comparisons. Each
 /// part begins with an empty line.

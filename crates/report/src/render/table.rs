@@ -2,7 +2,7 @@
 //! the ratio. A ratio outside its tolerance is marked with `!`, and with the number of its note in
 //! brackets if there is one.
 
-use super::wrapped;
+use super::{WIDTH, wrapped};
 use crate::outcome::{Cell, Column, Measured, Row, Table, Verdict};
 use std::fmt::Write;
 
@@ -23,14 +23,35 @@ pub fn table(table: &Table) -> String {
         .collect();
     let body: Vec<Line> = table.rows.iter().map(|row| line(table, row, &mut notes)).collect();
 
-    let widths: Vec<Vec<usize>> =
-        (0..table.columns.len()).map(|c| widths(table, &body, &triple, c)).collect();
+    let widths_for = |head: fn(&str) -> usize| -> Vec<Vec<usize>> {
+        (0..table.columns.len()).map(|c| widths(table, &body, &triple, (c, head))).collect()
+    };
+    let mut widths = widths_for(|head| head.chars().count());
+    if excess(&widths) > 0 {
+        widths = widths_for(longest_word);
+        if is_text(table, 0) && !triple[0] {
+            let labels = body.iter().map(|line| longest_word(&line[0][0]));
+            let least = labels.chain([longest_word(&table.columns[0].name)]).max().unwrap_or(0);
+            widths[0][0] = widths[0][0].min(least.max(widths[0][0].saturating_sub(excess(&widths))));
+        }
+    }
     let mut out = format!("{}\n\n", wrapped(&table.title, "  "));
-    let heads = table.columns.iter().enumerate().map(|(c, column)| {
-        let width = total(&widths[c]);
-        if triple[c] { center(&column.name, width) } else { pad(&column.name, width, is_text(table, c)) }
-    });
-    push(&mut out, heads);
+    let heads: Vec<Vec<String>> = table
+        .columns
+        .iter()
+        .zip(&widths)
+        .map(|(column, widths)| in_lines(&column.name, total(widths)))
+        .collect();
+    let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+    for n in 0..lines {
+        let cells = heads.iter().enumerate().map(|(c, head)| {
+            // The last lines are level.
+            let part = (n + head.len()).checked_sub(lines).map_or("", |n| &head[n]);
+            let width = total(&widths[c]);
+            if triple[c] { center(part, width) } else { pad(part, width, is_text(table, c)) }
+        });
+        push(&mut out, cells);
+    }
     if triple.contains(&true) {
         let subs = widths.iter().flat_map(|widths| {
             let plain = widths.len() == 1;
@@ -44,10 +65,13 @@ pub fn table(table: &Table) -> String {
     }
     push(&mut out, widths.iter().map(|widths| "-".repeat(total(widths))));
     for line in &body {
+        let mut labels = in_lines(&line[0][0], widths[0][0]).into_iter();
         let cells = line.iter().enumerate().flat_map(|(c, parts)| {
             let left = is_text(table, c);
             let widths = &widths[c];
-            if parts.len() == widths.len() {
+            if c == 0 && !triple[0] {
+                vec![pad(&labels.next().unwrap_or_default(), widths[0], left)]
+            } else if parts.len() == widths.len() {
                 parts
                     .iter()
                     .zip(widths)
@@ -59,7 +83,9 @@ pub fn table(table: &Table) -> String {
                 vec![pad(&parts[0], total(&widths[..2]), left), " ".repeat(widths[2])]
             }
         });
+        let cells: Vec<_> = cells.collect();
         push(&mut out, cells);
+        labels.for_each(|label| push(&mut out, [label]));
     }
     if let Some(note) = &table.note {
         out.push_str(&wrapped(note, ""));
@@ -146,10 +172,47 @@ pub(crate) fn measured(found: &Measured) -> String {
     text
 }
 
-/// Returns the widths of the sub-columns of column `c`.
-fn widths(table: &Table, body: &[Line], triple: &[bool], c: usize) -> Vec<usize> {
+/// Returns the length of the longest word of a heading.
+fn longest_word(head: &str) -> usize {
+    head.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
+/// Returns a text in lines of `width`; the lines are longer only where a word is.
+#[must_use]
+pub fn in_lines(text: &str, width: usize) -> Vec<String> {
     let len = |text: &str| text.chars().count();
-    let head = len(&table.columns[c].name);
+    if len(text) <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut().filter(|last| len(last) + 1 + len(word) <= width) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns by how much a table with these columns is wider than [`WIDTH`].
+fn excess(widths: &[Vec<usize>]) -> usize {
+    let columns: usize = widths.iter().map(|widths| total(widths) + GAP.len()).sum();
+    columns.saturating_sub(WIDTH + GAP.len())
+}
+
+/// Returns the widths of the sub-columns of column `c`, whose heading needs the width that `head`
+/// says.
+fn widths(
+    table: &Table,
+    body: &[Line],
+    triple: &[bool],
+    (c, head): (usize, fn(&str) -> usize),
+) -> Vec<usize> {
+    let len = |text: &str| text.chars().count();
+    let head = head(&table.columns[c].name);
     if !triple[c] {
         return vec![body.iter().map(|line| len(&line[c][0])).max().unwrap_or(0).max(head)];
     }
@@ -207,6 +270,29 @@ mod tests {
         found.row(["y".into(), 2.0.into()]);
         let last = table(&found).lines().last().unwrap().to_owned();
         assert_eq!(last.len(), 70_000 + "  2".len());
+    }
+
+    /// Promise: where a table would be too wide, headings and labels have several lines.
+    #[test]
+    fn long_headings() {
+        let heads = ["a long heading", "another long heading", "KiB of many things"];
+        let columns = heads.into_iter().cycle().take(7).map(|head| Column::new(head, 0));
+        let mut found = Table::new("Wide", [Column::new("kind", 0)].into_iter().chain(columns));
+        let label = Cell::Text("what a rather long label says of a row".into());
+        found.row([label].into_iter().chain((0..7).map(|n| f64::from(n).into())));
+        let text = table(&found);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let expected = "\
+Wide
+
+                              another  KiB of           another  KiB of
+                      a long     long    many   a long     long    many   a long
+kind                 heading  heading  things  heading  heading  things  heading
+-------------------  -------  -------  ------  -------  -------  ------  -------
+what a rather long         0        1       2        3        4       5        6
+label says of a row
+";
+        assert_eq!(text, expected, "{text}");
     }
 
     /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and

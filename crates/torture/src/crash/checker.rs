@@ -5,6 +5,7 @@
 //! recovered and judged, and undone.
 
 use super::foreign::{self, System};
+use super::images::Mounting;
 use super::record::{Recording, message, story};
 use super::recorder::{Event, Mark, Recorder, Write};
 use super::recovery::{Recovered, recover};
@@ -145,18 +146,19 @@ struct CrashState<'a> {
 /// Checks the states that power cuts in a recorded run may leave.
 pub struct CrashStateChecker<'a> {
     recording: &'a Recording,
+    mounting: Mounting,
     device: Arc<Recorder>,
     depth: Depth,
     seed: u64,
 }
 
 impl<'a> CrashStateChecker<'a> {
-    /// Returns a checker for the recorded run of the workload `name`.
+    /// Returns a checker for the recorded run of the workload `name` on such a mount.
     #[must_use]
-    pub fn new(recording: &'a Recording, name: &Name, device: Arc<Recorder>) -> Self {
+    pub fn new(recording: &'a Recording, mounting: Mounting, name: &Name, device: Arc<Recorder>) -> Self {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
-        Self { recording, device, depth: Depth::of(name), seed: hasher.finish() }
+        Self { recording, mounting, device, depth: Depth::of(name), seed: hasher.finish() }
     }
 
     fn seed(&self, cut: usize) -> u64 {
@@ -178,13 +180,15 @@ impl<'a> CrashStateChecker<'a> {
         let events = &self.recording.events;
         let _ =
             self.for_each_state(events, (0, 0), self.depth.states, only, &mut seen, &mut |state, seen| {
-                if only.is_some() || self.is_in_share(self.depth.foreign_share) {
+                // Neither other systems nor repairs that are cut are what these mounts promise.
+                let logged = self.mounting != Mounting::Synchronous;
+                if logged && (only.is_some() || self.is_in_share(self.depth.foreign_share)) {
                     self.foreign(state, &mut findings, only.is_some());
                 }
                 let nest =
                     only.map_or_else(|| self.is_in_share(self.depth.nested_share), |points| points.len() > 1);
                 let recovered = self.check(state, &[], &mut findings, only.is_some());
-                if let Some(recovered) = recovered.filter(|_| nest) {
+                if let Some(recovered) = recovered.filter(|_| logged && nest) {
                     let bounds = (state.promises, state.latest);
                     let only = only.map(|points| &points[1..]);
                     let most = self.depth.nested_states;
@@ -237,12 +241,15 @@ impl<'a> CrashStateChecker<'a> {
     ) -> Option<Recovered> {
         workers::pulse();
         let here = self.device.position();
-        let recovered = recover(&self.device, self.is_in_share(self.depth.work_share));
+        let recovered = recover(&self.device, self.mounting, self.is_in_share(self.depth.work_share));
         self.device.rewind(here);
         findings.states += 1;
         let history = &self.recording.history;
         let judged = recovered.as_ref().map_err(Clone::clone).and_then(|recovered| {
             findings.recovery = findings.recovery.max(recovered.usage);
+            if self.mounting == Mounting::Synchronous {
+                return history.judge_names(&recovered.tree, state.latest);
+            }
             history.judge(&recovered.tree, state.promises, state.latest)
         });
         let description = || {

@@ -2,7 +2,7 @@
 
 use super::aimed::Aim;
 use super::checker::{CrashStateChecker, Findings, Point};
-use super::images::{Image, shapes};
+use super::images::{Image, Mounting, Shape, shapes, synchronous_shapes};
 use super::operation;
 use super::record::{Recording, message};
 use super::recorder::Recorder;
@@ -172,7 +172,8 @@ impl ImagePool {
                     if verbose {
                         println!("{}", recording.story(&workload));
                     }
-                    CrashStateChecker::new(&recording, name, device.clone()).explore(only)
+                    CrashStateChecker::new(&recording, self.image.mounting, name, device.clone())
+                        .explore(only)
                 }
                 Err(what) => Findings::failed(what),
             }
@@ -192,27 +193,54 @@ impl Explorer {
     /// If one cannot be made.
     #[must_use]
     pub fn new(log: LogUse) -> Self {
-        let formats = shapes().into_iter().map(|shape| Format {
+        let logged = shapes().into_iter().map(|shape| Format {
             logged: ImagePool::new(Image::new(&shape, log)),
             unlogged: ImagePool::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
         });
-        Self { formats: formats.collect(), log }
+        let without = |shape: &Shape| ImagePool::new(Image::new(shape, LogUse::Never));
+        let synchronous = synchronous_shapes()
+            .into_iter()
+            .map(|shape| Format { logged: without(&shape), unlogged: without(&shape) });
+        Self { formats: logged.chain(synchronous).collect(), log }
     }
 
-    /// Returns the fixed set of workloads: format and name.
-    fn fixed(&self) -> Vec<(usize, Name)> {
+    /// Runs all sequences of one operation on each format that is mounted with `-o sync`.
+    #[must_use]
+    pub fn explore_synchronous(&self) -> Report {
+        let start = SystemClock.monotonic();
+        let mut report = Report::default();
+        for (format, name) in self.fixed(true) {
+            report.add(self.name(format), &name, self.base(format, &name).run(&name, None, false), None);
+        }
+        report.time = SystemClock.monotonic().saturating_sub(start);
+        report
+    }
+
+    /// Returns the formats that are mounted with `-o sync`, or the others.
+    fn formats(&self, synchronous: bool) -> impl Iterator<Item = usize> {
+        let is = move |format: &usize| {
+            (self.formats[*format].logged.image.mounting == Mounting::Synchronous) == synchronous
+        };
+        (0..self.formats.len()).filter(is)
+    }
+
+    /// Returns the fixed set of workloads on [`Self::formats`]: format and name.
+    fn fixed(&self, synchronous: bool) -> Vec<(usize, Name)> {
         let mut fixed = Vec::new();
         let syncs = 0..operation::Sync::ALL.len();
         let entries = |format: usize| catalogue(&self.formats[format].logged.image.limits).len();
-        for format in 0..self.formats.len() {
+        for format in self.formats(synchronous) {
             let aims = Aim::on(&self.formats[format].logged.image.limits);
             fixed.extend(aims.map(|aim| (format, Name::Aimed(aim))));
             for entry in 0..entries(format) {
                 fixed.extend(syncs.clone().map(|sync| (format, Name::Sequence(vec![(entry, sync)]))));
-                if self.log == LogUse::Wanted {
+                if self.log == LogUse::Wanted && !synchronous {
                     fixed.push((format, Name::FirstMount(entry, 1 + entry % 3)));
                 }
             }
+        }
+        if synchronous {
+            return fixed;
         }
         for (first, second) in (0..entries(0)).flat_map(|a| (0..entries(0)).map(move |b| (a, b))) {
             for (before, after) in syncs.clone().flat_map(|a| syncs.clone().map(move |b| (a, b))) {
@@ -224,7 +252,7 @@ impl Explorer {
 
     /// Returns a random workload.
     fn random_workload(&self, rng: &mut SmallRng) -> (usize, Name) {
-        let format = if rng.random() { 0 } else { rng.random_range(0..self.formats.len()) };
+        let format = if rng.random() { 0 } else { rng.random_range(0..self.formats(false).count()) };
         let entries = catalogue(&self.formats[format].logged.image.limits).len();
         let mut entry = || (rng.random_range(0..entries), rng.random_range(0..operation::Sync::ALL.len()));
         let sequence = [entry(), entry(), entry()];
@@ -250,7 +278,7 @@ impl Explorer {
     pub fn explore(&self, seed: u64, budget: Budget) -> Report {
         let start = SystemClock.monotonic();
         let since = || SystemClock.monotonic().saturating_sub(start);
-        let mut fixed = self.fixed();
+        let mut fixed = self.fixed(false);
         let sampled = match budget {
             Budget::Sample(count) => {
                 fixed.shuffle(&mut SmallRng::seed_from_u64(seed));

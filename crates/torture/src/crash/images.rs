@@ -8,7 +8,7 @@ use super::recorder::Recorder;
 use crate::base::MADE;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use spindle_cache::{DataSettings, Settings};
+use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::ManualClock;
 use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_device::{Device, MemoryDevice};
@@ -45,6 +45,9 @@ pub enum Mounting {
     /// With little memory for delayed writes, so data goes to the device early. All operations are
     /// done within one tick of the clock.
     Eager,
+    /// With `-o sync`: without a log, and each change of names is durable when it is done. A repair
+    /// comes before the next mount.
+    Synchronous,
 }
 
 impl Mounting {
@@ -59,13 +62,14 @@ impl Mounting {
                 Settings { data: DataSettings { straight_bytes, ..data }, ..plain }
             }
             Self::Eager => Settings { dirty_limit_bytes: 2048, ..plain },
+            Self::Synchronous => Settings { naming: Naming::Durable, ..plain },
         }
     }
 
     /// Returns true if the clock advances between operations.
     #[must_use]
     pub fn ticks(self) -> bool {
-        self == Self::Plain
+        matches!(self, Self::Plain | Self::Synchronous)
     }
 }
 
@@ -85,7 +89,7 @@ pub struct Image {
     pub mounting: Mounting,
 }
 
-/// Returns the formats, the most important one first.
+/// Returns the formats with a log, the most important one first.
 #[must_use]
 pub fn shapes() -> Vec<Shape> {
     let size = 1 << 20;
@@ -146,6 +150,17 @@ pub fn shapes() -> Vec<Shape> {
             },
         ),
     ]
+}
+
+/// Returns formats that are mounted with `-o sync`.
+#[must_use]
+pub fn synchronous_shapes() -> Vec<Shape> {
+    let named = [("ufs2-freebsd", "ufs2-sync"), ("ufs1-44bsd", "ufs1-sync")];
+    let shape = |shape: Shape| {
+        let (_, name) = named.into_iter().find(|(of, _)| *of == shape.name)?;
+        Some(Shape { name, mounting: Mounting::Synchronous, ..shape })
+    };
+    shapes().into_iter().filter_map(shape).collect()
 }
 
 /// Returns the operations that make the tree.

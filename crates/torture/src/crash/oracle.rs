@@ -10,7 +10,7 @@
 //! promise on.
 
 use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
@@ -160,6 +160,13 @@ impl Tree {
         differences
     }
 
+    /// Returns the kind, the target and the file of each path outside `lost+found`.
+    fn names(&self) -> BTreeMap<&str, ((FileKind, &[u8]), Identity)> {
+        let named = self.nodes.iter().zip(&self.identities);
+        let outside = named.filter(|(node, _)| !node.path.starts_with("lost+found"));
+        outside.map(|(node, id)| (node.path.as_str(), ((node.kind, &*node.target), *id))).collect()
+    }
+
     /// Returns the nodes of one file.
     fn names_of(&self, identity: Identity) -> impl Iterator<Item = &Node> {
         self.nodes.iter().zip(&self.identities).filter(move |(_, id)| **id == identity).map(|(node, _)| node)
@@ -263,6 +270,31 @@ impl History {
             range.end(),
             differences.join("\n")
         ))
+    }
+
+    /// Returns version `latest` if a tree has the names of all files that have them both before and
+    /// after the operation to it, with their kinds and targets, and no name that neither of the two
+    /// versions has. Files that had lost their names are in `lost+found`.
+    ///
+    /// # Errors
+    /// The names that are missing or too many.
+    ///
+    /// # Panics
+    /// If there were not so many versions.
+    pub fn judge_names(&self, found: &Tree, latest: usize) -> Result<usize, String> {
+        let latest = latest.min(self.last());
+        let [now, before, after] =
+            [found, &self.versions[latest.saturating_sub(1)], &self.versions[latest]].map(Tree::names);
+        let kept = before.iter().filter(|(path, node)| after.get(*path) == Some(*node));
+        let missing = kept.filter(|(path, (node, _))| now.get(*path).is_none_or(|(found, _)| found != node));
+        let missing = missing.map(|(path, (node, _))| format!("/{path} of {node:?} is missing"));
+        let known = |path: &&str, node| {
+            [&before, &after].iter().any(|tree| tree.get(path).is_some_and(|(known, _)| known == node))
+        };
+        let wrong = now.iter().filter(|(path, (node, _))| !known(path, node));
+        let wrong = wrong.map(|(path, (node, _))| format!("/{path} should not be {node:?}"));
+        let differences: Vec<_> = missing.chain(wrong).collect();
+        if differences.is_empty() { Ok(latest) } else { Err(differences.join("\n")) }
     }
 
     /// Returns how a tree differs from version `k`, or none. The bytes of the file `except` are not

@@ -222,7 +222,7 @@ impl FileSystemInfo {
 
     /// Prints everything except the summary, for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
-        let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+        let mut row = |name: &str, value: String| out.row(name, &value);
         if !self.volume_name.is_empty() {
             row("volume", self.volume_name.clone())?;
         }

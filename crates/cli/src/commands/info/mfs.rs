@@ -69,7 +69,7 @@ impl SetInfo {
 
 /// Prints a set and its members.
 pub fn show(out: &mut Output, status: &Status) -> Result<()> {
-    let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+    let mut row = |name: &str, value: String| out.row(name, &value);
     row("set", status.set_id.clone())?;
     let opened = match status.opened {
         0 => "never opened to write".into(),

@@ -87,7 +87,7 @@ impl OldInfo {
 
     /// Prints everything except the summary, for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
-        let mut row = |name: &str, value: String| out.line(format!("  {name:<13} {value}"));
+        let mut row = |name: &str, value: String| out.row(name, &value);
         row("format", self.format.clone())?;
         if let Some(written) = &self.last_written {
             row("written", written.clone())?;

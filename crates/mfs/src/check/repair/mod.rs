@@ -78,13 +78,8 @@ pub fn repair(
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Repaired> {
     // What runs at each start does not take the time to read all data.
-    let mut before = check_with(set, !harmless_only, limit, progress)?;
+    let before = check_with(set, !harmless_only, limit, progress)?;
     let nothing_to_do = before.is_clean() && before.marked_clean && before.orphans == 0;
-    if nothing_to_do && !harmless_only && !set.equalise_control()? {
-        let after = before.clone();
-        before.add(Finding::Copies {});
-        return Ok(Repaired { before, after, changed: true });
-    }
     if nothing_to_do || harmless_only && before.serious > 0 {
         return Ok(Repaired { after: before.clone(), before, changed: false });
     }
