@@ -203,7 +203,7 @@ impl Window {
         let mut present = [0; PER_HEADER];
         self.bytes.fill(0);
         let end = self.at + WINDOW as u64;
-        let mut buffer = vec![0; WINDOW];
+        let mut buffer = vec![0; self.bytes.len().max(RECORD)];
         loop {
             if let Some((at, bytes)) = self.ahead.take() {
                 let here = usize::try_from(end.saturating_sub(at)).unwrap_or(WINDOW).min(bytes.len());
