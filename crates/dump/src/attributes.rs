@@ -36,15 +36,18 @@ pub fn encode(attributes: &[(Vec<u8>, Vec<u8>)]) -> (Vec<u8>, usize) {
 #[must_use]
 pub fn decode(area: &[u8], endian: Endian) -> (Attributes, Option<String>) {
     let mut found = Vec::new();
+    let mut rest = area;
     for record in extattr::records(area, endian) {
         let Some(record) = record else { return (found, Some("a record that does not fit".into())) };
+        rest = &rest[record.bytes.len()..];
         if let Some((_, prefix)) = SPACES.iter().find(|(space, _)| *space == record.space) {
             found.push(([prefix, record.name].concat(), record.value.to_vec()));
         } else if record.space != 0 {
             return (found, Some(format!("the unknown name space {}", record.space)));
         }
     }
-    (found, None)
+    let is_empty = rest.iter().all(|byte| *byte == 0);
+    (found, (!is_empty).then(|| "no record where one should be".to_owned()))
 }
 
 /// Returns the attributes in a block or an inode of ext2, as Linux's dump writes it.

@@ -51,7 +51,7 @@ structure! {
         28 c_checksum: i32,
         /// Kind and permissions of the file.
         32 c_mode: u16,
-        /// Names of the file; only before UFS2.
+        /// Names of the file; only before UFS2, and in ours.
         34 c_nlink: u16,
         /// Owner and group before 4.4BSD.
         36 c_oldids: [u16; 2],
@@ -216,6 +216,9 @@ pub struct Inode {
     pub flags: u32,
     /// Bytes of extended attributes behind the data.
     pub extsize: u32,
+    /// How many names of it are in the directories of the dump and those that it is based on; 0 if
+    /// the stream does not say it.
+    pub names: u16,
 }
 
 impl Inode {
@@ -414,6 +417,8 @@ impl Header {
                 _ => spcl.c_file_flags,
             },
             extsize,
+            // Other forms count also names in directories that were not to be dumped.
+            names: if is_new { spcl.c_nlink } else { 0 },
         };
         Ok(Self {
             kind,
@@ -458,7 +463,7 @@ impl Header {
             c_magic: FS_UFS2_MAGIC,
             c_checksum: 0,
             c_mode: self.inode.mode,
-            c_nlink: 0,
+            c_nlink: self.inode.names,
             c_oldids: [0; 2],
             c_size: self.inode.size,
             c_old_atime: old(atime.secs),

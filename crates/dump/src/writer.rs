@@ -144,6 +144,7 @@ impl<W: Write> Writer<W> {
                 device: Device::Raw(0),
                 flags: 0,
                 extsize: 0,
+                names: 0,
             },
             count: 0,
             present: [0; PER_HEADER],

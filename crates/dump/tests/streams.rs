@@ -58,6 +58,7 @@ fn file(random: &mut StdRng, (size, runs): &Shape, attributes: usize) -> File {
         device: Device::Raw(0),
         flags: 0x2_0001,
         extsize: u32::try_from(area.len()).unwrap(),
+        names: 3,
     };
     File { inode, data, attributes: area }
 }

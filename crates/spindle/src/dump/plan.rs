@@ -8,7 +8,7 @@ use crate::walk::{Visit, Walk, When};
 use spindle_dump::{Device, InodeMap, PER_HEADER, RECORD, Stamp};
 use spindle_ffs::Dialect;
 use spindle_vfs::{Attr, FileKind, Ino, Vfs};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The flag of what is not to be dumped (`UF_NODUMP`).
 const UF_NODUMP: u32 = 1;
@@ -43,6 +43,9 @@ pub struct Plan<'a> {
     pub(super) in_dump: InodeMap,
     /// The directory above each directory.
     pub(super) parents: BTreeMap<u32, u32>,
+    /// How many names each file has, if it has more than one, without those in directories that are
+    /// left out.
+    pub(super) links: HashMap<u32, u16>,
     /// Number of the last inode of the file system.
     pub(super) last: u32,
     bytes: u64,
@@ -78,6 +81,7 @@ impl<'a> Plan<'a> {
             in_use: InodeMap::default(),
             in_dump: InodeMap::default(),
             parents: BTreeMap::new(),
+            links: HashMap::new(),
             last: u32::try_from(files).unwrap_or(u32::MAX).saturating_add(ROOT),
             bytes: 0,
             excluded: HashSet::new(),
@@ -146,6 +150,10 @@ impl<'a> Plan<'a> {
             if is_excluded {
                 self.excluded.insert(ino);
             }
+        }
+        if attr.nlink > 1 && attr.kind != FileKind::Directory && !is_excluded {
+            let links = self.links.entry(ino).or_default();
+            *links = links.saturating_add(1);
         }
         let ddate = self.stamp.ddate;
         let is_changed = ddate == 0 || attr.mtime.secs >= ddate || attr.ctime.secs >= ddate;

@@ -92,6 +92,7 @@ impl Plan<'_> {
             device: Device::of(attr.rdev, self.dialect).unwrap_or(Device::Raw(0)),
             flags: attr.flags & !SF_SNAPSHOT,
             extsize: u32::try_from(attributes.len()).unwrap_or(0),
+            names: self.links.get(&ino).copied().unwrap_or(1),
         };
         let mut rest = &data[..];
         let mut content = ImageContent::new(fs, attr).past_damage(lost);

@@ -197,6 +197,11 @@ impl Restore<'_> {
                 (work.report)(Error::new(format!("{path}: is another kind of file by its name")));
             }
         }
+        let named = u16::try_from(places.len()).unwrap_or(u16::MAX);
+        if inode.names > named {
+            let names = inode.names;
+            say(&format!("has {names} names, of which the directories have {named}"));
+        }
         let path = self.path(first);
         let links: Vec<_> = others.iter().map(|&other| self.path(other)).collect();
         let stream = &mut self.streams[at];

@@ -15,6 +15,9 @@ use std::collections::{HashMap, HashSet};
 /// Inode of the root directory.
 const ROOT: u32 = 2;
 
+/// The flag of what is not to be dumped (`UF_NODUMP`).
+const UF_NODUMP: u32 = 1;
+
 /// A name in the tree.
 #[derive(Debug)]
 pub(super) struct Named {
@@ -120,6 +123,27 @@ impl<'a> Restore<'a> {
         self.source(ino).filter(|&at| self.streams[at].directories.contains_key(&ino))
     }
 
+    /// Returns true if a file that a stream has is named by a directory, although a later stream says
+    /// that it was not in use: if it had been removed, that stream would have the directory without
+    /// it. A directory that is not to be dumped may be out of date, and so may be all below it.
+    fn is_dropped(&self, dir: usize, ino: u32) -> bool {
+        if !self.streams.iter().any(|stream| stream.has(ino)) {
+            return false;
+        }
+        let mut above = dir;
+        loop {
+            let Named { dir: next, ino, source, .. } = &self.names[above];
+            let directory = source.and_then(|at| self.streams[at].directories.get(ino));
+            if directory.is_some_and(|directory| directory.inode.flags & UF_NODUMP != 0) {
+                return false;
+            }
+            if above == 0 {
+                return true;
+            }
+            above = *next;
+        }
+    }
+
     fn build(&mut self, report: Report<'_>) {
         let source = self.directory_source(ROOT);
         let is_directory = source.is_some();
@@ -161,6 +185,12 @@ impl<'a> Restore<'a> {
     fn add(&mut self, dir: usize, entry: Entry, report: Report<'_>) -> Option<usize> {
         let Entry { name, ino, kind } = entry;
         let source = self.source(ino);
+        if source.is_none() && self.is_dropped(dir, ino) {
+            let path = quoted(&join(&self.path(dir), &name));
+            report(Error::new(format!(
+                "{path}: inode {ino} is named, and was not in use later; it is left out"
+            )));
+        }
         if source.is_some_and(|source| self.names[dir].source.is_some_and(|of_dir| source > of_dir)) {
             return None;
         }
