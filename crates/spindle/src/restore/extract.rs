@@ -198,7 +198,7 @@ impl Restore<'_> {
             }
         }
         let named = u16::try_from(places.len()).unwrap_or(u16::MAX);
-        if inode.names > named {
+        if inode.names != 0 && inode.names != named {
             let names = inode.names;
             say(&format!("has {names} names, of which the directories have {named}"));
         }

@@ -1,5 +1,6 @@
 //! Dumps of random trees, restored from whole and from damaged streams.
 
+mod damaged;
 mod random;
 mod tree;
 
@@ -21,7 +22,7 @@ const SIZE: u64 = 12 << 20;
 
 /// A format to dump.
 #[derive(Clone, Copy, Debug)]
-pub struct Format(newfs::Format, Endian, Dialect);
+pub(crate) struct Format(newfs::Format, Endian, Dialect);
 
 const FORMATS: [Format; 6] = [
     Format(newfs::Format::Ufs2, Endian::Little, Dialect::FreeBsd),
@@ -33,7 +34,7 @@ const FORMATS: [Format; 6] = [
 ];
 
 /// Makes an image of a format, and opens it with a clock.
-pub fn make(path: &Path, format: Format, clock: &Arc<ManualClock>) -> Image {
+pub(crate) fn make(path: &Path, format: Format, clock: &Arc<ManualClock>) -> Image {
     let spec = Spec::parse(path.to_str().unwrap()).unwrap();
     if path.exists() {
         std::fs::remove_file(path).unwrap();
@@ -52,19 +53,19 @@ pub fn make(path: &Path, format: Format, clock: &Arc<ManualClock>) -> Image {
 }
 
 /// Opens an image with a clock.
-pub fn open(path: &Path, clock: &Arc<ManualClock>) -> Image {
+pub(crate) fn open(path: &Path, clock: &Arc<ManualClock>) -> Image {
     let spec = Spec::parse(path.to_str().unwrap()).unwrap();
     let options = OpenOptions { clock: clock.clone(), ..OpenOptions::read_write() };
     Image::open(&spec, &options).unwrap()
 }
 
 /// Returns the stamp of a dump.
-pub fn stamp(level: i32, date: i64, ddate: i64) -> Stamp {
+pub(crate) fn stamp(level: i32, date: i64, ddate: i64) -> Stamp {
     Stamp { date, ddate, level, label: b"test".to_vec(), ..Stamp::default() }
 }
 
 /// Dumps an image. Nothing of it must be lost.
-pub fn dump(image: &Image, stamp: Stamp, honor: Honor) -> Vec<u8> {
+pub(crate) fn dump(image: &Image, stamp: Stamp, honor: Honor) -> Vec<u8> {
     let lost = |error: Error| panic!("{error}");
     let plan = Plan::new(image, stamp, honor, &lost, &|| Ok(())).unwrap();
     let mut bytes = Vec::new();
@@ -75,7 +76,7 @@ pub fn dump(image: &Image, stamp: Stamp, honor: Honor) -> Vec<u8> {
 
 /// Restores a chain of dumps into the root of an image. Returns what was restored, if it came to
 /// its end, and everything that was reported.
-pub fn restore(streams: &[Vec<u8>], image: &Image, dialect: Dialect) -> (Option<Restored>, Vec<String>) {
+pub(crate) fn restore(streams: &[Vec<u8>], image: &Image, dialect: Dialect) -> (Option<Restored>, Vec<String>) {
     let said = RefCell::new(Vec::new());
     let report = |error: Error| said.borrow_mut().push(error.to_string());
     let failed = |path: &[u8], error: Error| {
@@ -107,7 +108,7 @@ pub fn restore(streams: &[Vec<u8>], image: &Image, dialect: Dialect) -> (Option<
 }
 
 /// A chain of dumps of a tree that changes, and the tree that it ends with.
-pub struct Chain {
+pub(crate) struct Chain {
     /// The dumps, level 0 first.
     pub streams: Vec<Vec<u8>>,
     /// The tree at the time of the last one.
@@ -118,7 +119,7 @@ pub struct Chain {
 
 /// Makes a random tree and changes it, with dumps of random levels in between. Returns those that
 /// are needed to restore the last one.
-pub fn chain(dir: &Path, format: Format, seed: u64, dumps: usize) -> Chain {
+pub(crate) fn chain(dir: &Path, format: Format, seed: u64, dumps: usize) -> Chain {
     let clock = Arc::new(ManualClock::at(1_000_000_000));
     let image = make(&dir.join("source.img"), format, &clock);
     let mut changes = Changes::new(&image, clock.clone(), seed);
@@ -145,15 +146,17 @@ pub fn chain(dir: &Path, format: Format, seed: u64, dumps: usize) -> Chain {
 #[test]
 fn torture_chains_round_trip() {
     let seed = seed("torture_chains_round_trip");
-    let cases = std::env::var("SPINDLE_CASES").map_or(18, |cases| cases.parse().unwrap());
+    let cases = std::env::var("SPINDLE_CASES").map_or(18, |cases| cases.parse::<u64>().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    for case in 0..cases {
-        let format = FORMATS[case % FORMATS.len()];
-        let chain = chain(dir.path(), format, seed + case as u64, 1 + case % 4);
+    for case_seed in seed..seed + cases {
+        let number = usize::try_from(case_seed).unwrap();
+        let format = FORMATS[number % FORMATS.len()];
+        let chain = chain(dir.path(), format, case_seed, 1 + number % 4);
         let clock = Arc::new(ManualClock::at(2_000_000_000));
         let target = make(&dir.path().join("target.img"), format, &clock);
         let (restored, said) = restore(&chain.streams, &target, chain.dialect);
-        let context = format!("case {case} of seed {seed}, {format:?}, {} dumps", chain.streams.len());
+        let context =
+            format!("SPINDLE_SEED={case_seed} SPINDLE_CASES=1, {format:?}, {} dumps", chain.streams.len());
         assert_eq!(said, Vec::<String>::new(), "{context}");
         assert_eq!(restored.map(|restored| restored.absent), Some(0), "{context}");
         let differences = chain.tree.differences(&read_tree(&target));
