@@ -92,6 +92,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
     let spec = partition::find(&args.image)?;
+    if !to_stdout {
+        outfile::refuse_input(&args.file, &spec.path)?;
+        outfile::check(&args.file, args.out.force)?;
+    }
     let name = name_of(&spec);
     let level = args.level.number();
     let base = if level == 0 {
@@ -157,7 +161,6 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
     if args.file == Path::new("-") {
         return write(&mut io::stdout().lock());
     }
-    outfile::refuse_input(&args.file, Path::new(&args.image))?;
     let file = outfile::create(&args.file, args.out.force)?;
     let mut out: Box<dyn Write> =
         if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };

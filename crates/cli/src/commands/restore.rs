@@ -203,7 +203,8 @@ fn list(args: &Args, restore: &Restore<'_>, out: &mut Output) -> Result<()> {
     let mut found = Vec::new();
     for listed in restore.list().filter(|listed| chosen.has(&listed.path)) {
         let path = if listed.path.is_empty() { b".".to_vec() } else { [b"./", &listed.path[..]].concat() };
-        out.line(format!("{:>10}\t{}", listed.ino, shown.show(&path)))?;
+        // Neither form of a name has control characters.
+        out.bytes(format!("{:>10}\t{}\n", listed.ino, shown.show(&path)).as_bytes())?;
         found.push(listed.path);
     }
     let missing = chosen.iter().find(|name| !found.iter().any(|path| path == name));
