@@ -447,9 +447,9 @@ impl Header {
         }
     }
 
-    /// Returns the record of a header of the form that we write. Dates and numbers stand in the old
-    /// fields as well, as far as they fit, for Linux.
-    pub(crate) fn encode(&self) -> [u8; RECORD] {
+    /// Returns the header as a record of this number, in the form that we write. Dates and numbers
+    /// stand in the old fields as well, as far as they fit, for Linux.
+    pub(crate) fn encode(&self, number: i64) -> [u8; RECORD] {
         let Inode { atime, mtime, .. } = self.inode;
         let birthtime = self.inode.birthtime.unwrap_or_default();
         let old = |secs: i64| i32::try_from(secs).unwrap_or(if secs < 0 { i32::MIN } else { i32::MAX });
@@ -458,7 +458,7 @@ impl Header {
             c_old_date: old(self.stamp.date),
             c_old_ddate: old(self.stamp.ddate),
             c_volume: self.volume,
-            c_old_tapea: old(self.record),
+            c_old_tapea: old(number),
             c_inumber: self.ino,
             c_magic: FS_UFS2_MAGIC,
             c_checksum: 0,
@@ -494,7 +494,7 @@ impl Header {
             c_old_firstrec: 0,
             c_date: self.stamp.date,
             c_ddate: self.stamp.ddate,
-            c_tapea: self.record,
+            c_tapea: number,
             c_firstrec: 0,
         };
         let mut record = [0; RECORD];

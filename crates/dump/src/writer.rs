@@ -154,8 +154,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn header(&mut self, header: &Header) -> io::Result<()> {
-        let record = i64::try_from(self.at).unwrap_or(i64::MAX);
-        self.data(&Header { record, ..header.clone() }.encode())
+        self.data(&header.encode(i64::try_from(self.at).unwrap_or(i64::MAX)))
     }
 
     /// Writes whole records.
@@ -176,6 +175,10 @@ fn in_records(bytes: &[u8]) -> (usize, Vec<u8>) {
 /// The part of a file that one header announces.
 struct Window {
     bytes: Vec<u8>,
+    /// The window has data besides zeros.
+    has_data: bool,
+    /// What `next` reads into.
+    buffer: Vec<u8>,
     /// Where in the file it begins.
     at: u64,
     size: u64,
@@ -187,7 +190,8 @@ struct Window {
 impl Window {
     fn new(size: u64) -> Self {
         let len = usize::try_from(size).unwrap_or(WINDOW).min(WINDOW).next_multiple_of(RECORD);
-        Self { bytes: vec![0; len], at: 0, size, ahead: None, has_ended: false }
+        let buffer = vec![0; len.max(RECORD)];
+        Self { bytes: vec![0; len], has_data: false, buffer, at: 0, size, ahead: None, has_ended: false }
     }
 
     /// Returns true if nothing follows this window.
@@ -202,15 +206,17 @@ impl Window {
     /// Reads the window. Returns which of its records are no holes, and the number of its records.
     fn fill<E>(&mut self, next: Next<'_, E>) -> Result<([u8; PER_HEADER], usize), E> {
         let mut present = [0; PER_HEADER];
-        self.bytes.fill(0);
+        if std::mem::take(&mut self.has_data) {
+            self.bytes.fill(0);
+        }
         let end = self.at + WINDOW as u64;
-        let mut buffer = vec![0; self.bytes.len().max(RECORD)];
         loop {
             if let Some((at, bytes)) = self.ahead.take() {
                 let here = usize::try_from(end.saturating_sub(at)).unwrap_or(WINDOW).min(bytes.len());
                 let from = usize::try_from(at.saturating_sub(self.at)).unwrap_or(WINDOW);
                 let within = bytes[..here].len().min(self.bytes.len().saturating_sub(from));
                 if within > 0 {
+                    self.has_data = true;
                     self.bytes[from..from + within].copy_from_slice(&bytes[..within]);
                     present[from / RECORD..(from + within).div_ceil(RECORD)].fill(1);
                 }
@@ -222,8 +228,8 @@ impl Window {
             if self.has_ended {
                 break;
             }
-            match next(&mut buffer)? {
-                Some((at, len)) => self.ahead = Some((at, buffer[..len].to_vec())),
+            match next(&mut self.buffer)? {
+                Some((at, len)) => self.ahead = Some((at, self.buffer[..len].to_vec())),
                 None => self.has_ended = true,
             }
         }

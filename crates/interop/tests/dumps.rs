@@ -6,6 +6,7 @@
 //! but for the last reads of symbolic links.
 
 use spindle_interop::crash::loopback::Loopback;
+use spindle_interop::linux::RealImage;
 use spindle_interop::record::{Kind, Listing, Record, differences};
 use spindle_interop::spindle::{binary, spindle};
 use spindle_interop::tool::{command, run};
@@ -191,6 +192,24 @@ fn we_restore_chains_of_linux() -> Result<()> {
     let (wanted, back) = (bench.list("wanted")?, bench.list("back")?);
     same(&without_times(wanted, is_new), &without_times(back, |_| false), "ext4");
     assert!(bench.shell("getfattr -d back/e")?.contains("user.x=\"y\""));
+    Ok(())
+}
+
+/// Promise: a dump of an image of a real system restores what an export of it has.
+#[test]
+fn images_of_real_systems_come_back() -> Result<()> {
+    let names = ["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd", "v7-pdp11-root"];
+    for image in &RealImage::unpack(&names)? {
+        let bench = Bench::new();
+        let path = image.path().display().to_string();
+        bench.spindle(&format!("dump -0 -f stream {path}"))?;
+        bench.spindle("restore -r -f stream --to back")?;
+        bench.spindle(&format!("export {path} wanted"))?;
+        let mut wanted = bench.list("wanted")?;
+        // The journal of soft updates.
+        wanted.remove(&b".sujournal"[..]);
+        same(&wanted, &bench.list("back")?, &image.name);
+    }
     Ok(())
 }
 
