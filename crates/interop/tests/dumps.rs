@@ -1,5 +1,5 @@
-//! Dumps, with the `dump` and `restore` of Linux on the other side: its `restore` reads our streams,
-//! and ours reads the streams of its `dump`, whole and in chains.
+//! Dumps, with the `dump` and `restore` of Linux on the other side: its `restore` reads our
+//! streams, and ours reads the streams of its `dump`, whole and in chains.
 //!
 //! Linux's `restore` leaves out sockets and names of 255 bytes, and takes nanoseconds of UFS2's
 //! headers for microseconds: what has any gets the present time. So the trees have whole seconds,
@@ -92,8 +92,8 @@ fn linux_restores_our_dumps() -> Result<()> {
     Ok(())
 }
 
-/// Promise: Linux's `restore` makes the last tree of a chain of our dumps, in which files were made,
-/// changed, moved, replaced and removed; so do we.
+/// Promise: Linux's `restore` makes the last tree of a chain of our dumps, in which files were
+/// made, changed, moved, replaced and removed; so do we.
 #[test]
 fn linux_restores_our_chains() -> Result<()> {
     let bench = Bench::new();
@@ -208,7 +208,7 @@ fn images_of_real_systems_come_back() -> Result<()> {
         let mut wanted = bench.list("wanted")?;
         // The journal of soft updates.
         wanted.remove(&b".sujournal"[..]);
-        same(&wanted, &bench.list("back")?, &image.name);
+        same(&wanted, &bench.list("back")?, image.name);
     }
     Ok(())
 }

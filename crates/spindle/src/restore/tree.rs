@@ -123,9 +123,10 @@ impl<'a> Restore<'a> {
         self.source(ino).filter(|&at| self.streams[at].directories.contains_key(&ino))
     }
 
-    /// Returns true if a file that a stream has is named by a directory, although a later stream says
-    /// that it was not in use: if it had been removed, that stream would have the directory without
-    /// it. A directory that is not to be dumped may be out of date, and so may be all below it.
+    /// Returns true if a file that a stream has is named by a directory, although a later stream
+    /// says that it was not in use: if it had been removed, that stream would have the directory
+    /// without it. A directory that is not to be dumped may be out of date, and so may be all below
+    /// it.
     fn is_dropped(&self, dir: usize, ino: u32) -> bool {
         if !self.streams.iter().any(|stream| stream.has(ino)) {
             return false;

@@ -76,7 +76,11 @@ pub(crate) fn dump(image: &Image, stamp: Stamp, honor: Honor) -> Vec<u8> {
 
 /// Restores a chain of dumps into the root of an image. Returns what was restored, if it came to
 /// its end, and everything that was reported.
-pub(crate) fn restore(streams: &[Vec<u8>], image: &Image, dialect: Dialect) -> (Option<Restored>, Vec<String>) {
+pub(crate) fn restore(
+    streams: &[Vec<u8>],
+    image: &Image,
+    dialect: Dialect,
+) -> (Option<Restored>, Vec<String>) {
     let said = RefCell::new(Vec::new());
     let report = |error: Error| said.borrow_mut().push(error.to_string());
     let failed = |path: &[u8], error: Error| {
