@@ -374,8 +374,13 @@ impl Header {
             return Err("a header of another form".into());
         }
         let count = u32::try_from(spcl.c_count).map_err(|_| format!("a count of {}", spcl.c_count))?;
-        if count as usize > PER_HEADER && matches!(kind, Kind::Inode | Kind::Addr) {
+        let is_file = matches!(kind, Kind::Inode | Kind::Addr);
+        if is_file && count as usize > PER_HEADER {
             return Err(format!("a count of {count} in the header of a file"));
+        }
+        let mut announced = spcl.c_addr.iter().take(count as usize);
+        if is_file && form == Form::Linux && announced.any(|&present| present > 1) {
+            return Err("runs as Linux's dump packs them since 0.4b49, which are not read".into());
         }
         let extsize = match u32::try_from(spcl.c_extsize) {
             _ if !is_new => 0,
@@ -507,6 +512,70 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns a record of zeros with these fields, a checksum, and the byte order.
+    fn record(endian: Endian, fields: &[(usize, u32)], shorts: &[(usize, u16)]) -> [u8; RECORD] {
+        let mut record = [0; RECORD];
+        for (at, value) in fields {
+            value.put(&mut record[*at..], endian);
+        }
+        for (at, value) in shorts {
+            value.put(&mut record[*at..], endian);
+        }
+        sum::put(&mut record, endian);
+        record
+    }
+
+    fn header(record: &[u8; RECORD]) -> (Header, Endian) {
+        match Record::of(record, None) {
+            Record::Header(header, endian) => (*header, endian),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Promise: headers of each form mean the same, in both byte orders: dates, owners and times
+    /// stand where that form has them.
+    #[test]
+    fn forms_of_headers() {
+        let magic = 60_012;
+        let common = [(0, 2), (4, 100), (8, 50), (12, 1), (16, 7), (20, 12), (24, magic), (48, 9), (56, 8)];
+        for endian in [Endian::Little, Endian::Big] {
+            let new = [&common[..], &[(52, 5), (144, 70_000), (148, 6), (132, 1), (888, 2)]].concat();
+            let (bsd44, found) = header(&record(endian, &new, &[(32, 0o100_644)]));
+            assert_eq!((bsd44.form, found), (Form::Bsd44, endian));
+            assert_eq!((bsd44.stamp.date, bsd44.stamp.ddate, bsd44.record, bsd44.ino), (100, 50, 7, 12));
+            assert_eq!((bsd44.inode.uid, bsd44.inode.gid, bsd44.inode.flags), (70_000, 6, 1));
+            assert_eq!((bsd44.inode.atime, bsd44.inode.mtime), (time(9, 5), time(8, 0)));
+            let (bsd43, _) = header(&record(endian, &common, &[(32, 0o100_644), (36, 3), (38, 4)]));
+            assert_eq!((bsd43.form, bsd43.inode.uid, bsd43.inode.gid), (Form::Bsd43, 3, 4));
+            // ntrec; EXT2_NODUMP_FL; the device 259, 70000 in the new form.
+            let linux = [&new[..], &[(896, 10), (132, 0x8_0040), (76, 0x1111_0370)]].concat();
+            let (linux, _) = header(&record(endian, &linux, &[(32, 0o060_644)]));
+            assert_eq!((linux.form, linux.inode.flags, linux.inode.atime), (Form::Linux, 1, time(9, 0)));
+            assert_eq!(linux.inode.device, Device::Known(Rdev { major: 259, minor: 70_000 }));
+            assert_eq!(linux.inode.birthtime, None);
+        }
+    }
+
+    /// Promise: what no header can say is refused, and so are streams that are not read.
+    #[test]
+    fn wrong_headers() {
+        let ufs2 = FS_UFS2_MAGIC.cast_unsigned();
+        let of = |fields: &[(usize, u32)]| Record::of(&record(Endian::Little, fields, &[]), None);
+        assert!(matches!(of(&[(0, 2), (24, ufs2)]), Record::Header(..)));
+        for field in [(0, 7), (160, 513), (160, u32::MAX), (104, 1 << 18), (104, u32::MAX)] {
+            assert!(matches!(of(&[(0, 2), (24, ufs2), field]), Record::Wrong(_)), "{field:?}");
+        }
+        let packed = [(0, 2), (24, 60_012), (888, 2), (896, 10), (160, 4), (164, 0x0001_0500)];
+        assert!(matches!(of(&packed), Record::Wrong(_)));
+        assert!(matches!(of(&[(0, 1), (24, 60_012), (888, 0x82)]), Record::Refused(_)));
+        assert!(matches!(of(&[(0, 1), (24, 60_011)]), Record::Refused(_)));
+        assert!(matches!(of(&[(16, 60_011 << 16)]), Record::Refused(_)));
+        assert!(matches!(of(&[(0, 1)]), Record::Other));
+        let mut broken = record(Endian::Little, &[(0, 2), (24, ufs2)], &[]);
+        broken[500] = 1;
+        assert!(matches!(Record::of(&broken, None), Record::Wrong(_)));
+    }
 
     /// Promise: the device numbers of every dialect come back, and those that do not fit are
     /// refused.

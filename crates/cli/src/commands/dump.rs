@@ -96,6 +96,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         outfile::refuse_input(&args.file, &spec.path)?;
         outfile::check(&args.file, args.out.force)?;
     }
+    if args.update {
+        Dumpdates::check_writable(&args.dumpdates).context(args.dumpdates.display())?;
+    }
     let name = name_of(&spec);
     let level = args.level.number();
     let base = if level == 0 {

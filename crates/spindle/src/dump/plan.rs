@@ -17,6 +17,8 @@ pub(super) const SF_SNAPSHOT: u32 = 0x20_0000;
 /// The journal of soft updates of FreeBSD, in the root directory, and its flags besides
 /// [`UF_NODUMP`]: `SF_IMMUTABLE` and `SF_NOUNLINK`.
 const SUJ_FILE: (&[u8], u32) = (b".sujournal", 0x12_0000);
+/// Most bytes of holes of a file: their headers alone take 64 GiB.
+const MOST_HOLES: u64 = 32 << 40;
 /// Inode of the root directory in every dump.
 pub(super) const ROOT: u32 = 2;
 
@@ -140,6 +142,10 @@ impl<'a> Plan<'a> {
         {
             let (major, minor) = (attr.rdev.major, attr.rdev.minor);
             return Err(Error::new(format!("the device number {major}, {minor} does not fit into a dump")));
+        }
+        let holes = attr.size.saturating_sub(attr.blocks512.saturating_mul(512));
+        if holes > MOST_HOLES && attr.flags & SF_SNAPSHOT == 0 {
+            return Err(Error::new(format!("has {holes} bytes of holes, which a dump cannot have")));
         }
         self.in_use.insert(ino);
         self.last = self.last.max(ino);

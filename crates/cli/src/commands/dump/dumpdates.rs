@@ -4,7 +4,7 @@
 //! so do we; a date without one is in UTC. Lines that are none stay as they are.
 
 use crate::date;
-use rustix::fs::FlockOperation;
+use rustix::fs::{Access, FlockOperation};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -45,6 +45,18 @@ impl Dumpdates {
         let entries = self.0.split(|&b| b == b'\n').filter_map(parse);
         let below = entries.filter(|(of, dumped)| of == name && dumped.level < level);
         below.map(|(_, dumped)| dumped).max_by_key(|dumped| dumped.date)
+    }
+
+    /// Fails if the file could not be written: better before a dump than after it.
+    pub fn check_writable(path: &Path) -> io::Result<()> {
+        match OpenOptions::new().append(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                let dir = dir.unwrap_or(Path::new("."));
+                Ok(rustix::fs::access(dir, Access::WRITE_OK)?)
+            }
+            opened => opened.map(drop),
+        }
     }
 
     /// Enters a dump into the file, in place of the one of the same level, and makes the file if
