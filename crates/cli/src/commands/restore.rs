@@ -129,8 +129,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         for stream in &streams {
             describe(&mut out, stream)?;
         }
-        list(args, &Restore::new(streams, &report)?, &mut out)?;
+        let restore = Restore::new(streams, &report)?;
+        list(args, &restore, &mut out)?;
         out.finish()?;
+        match restore.unnamed() {
+            0 => {}
+            count => damages.add(&spindle::Error::new(format!("no directory names {count} of the inodes"))),
+        }
         damages.check()?;
         return Ok(ExitCode::SUCCESS);
     }

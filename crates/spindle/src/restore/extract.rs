@@ -7,7 +7,7 @@ use super::tree::Restore;
 use crate::error::{Context, Error, Result};
 use crate::text::quoted;
 use crate::transfer::{Body, Content, Failed, Meta, Node, PastFailures, Sink};
-use spindle_dump::{Body as Behind, Event, Inode, InodeMap};
+use spindle_dump::{Body as Behind, Event, Inode};
 use spindle_ffs::Dialect;
 use spindle_vfs::FileKind;
 use std::cell::RefCell;
@@ -54,7 +54,8 @@ impl Restore<'_> {
             chosen: self.chosen(names),
             report,
             dialect,
-            came: vec![InodeMap::default(); self.streams.len()],
+            takes_all: names.is_all(),
+            came: vec![HashSet::new(); self.streams.len()],
             restored: Restored::default(),
         };
         self.make_directories(&mut work)?;
@@ -74,17 +75,17 @@ impl Restore<'_> {
 
     /// Returns which names are wanted, and which directories lead to them.
     fn chosen(&self, names: &Names) -> Vec<Chosen> {
-        let choose = |at: usize| {
-            let path = self.path(at);
-            if names.has(&path) {
-                Chosen::Wanted
-            } else if names.leads_through(&path) && self.names[at].is_directory {
-                Chosen::Above
-            } else {
-                Chosen::No
-            }
-        };
-        (0..self.names.len()).map(choose).collect()
+        let mut chosen: Vec<Chosen> = Vec::with_capacity(self.names.len());
+        for (at, named) in self.names.iter().enumerate() {
+            let above = if at == 0 { Chosen::Above } else { chosen[named.dir] };
+            chosen.push(match above {
+                Chosen::Above if names.has(&self.path(at)) => Chosen::Wanted,
+                Chosen::Above if named.is_directory && names.leads_through(&self.path(at)) => Chosen::Above,
+                Chosen::Wanted => Chosen::Wanted,
+                Chosen::Above | Chosen::No => Chosen::No,
+            });
+        }
+        chosen
     }
 
     /// Makes the directories, for nobody else as long as they are not complete.
@@ -159,48 +160,33 @@ impl Restore<'_> {
         if body == Behind::Attributes {
             return Ok(());
         }
-        let say = |what: &str| self.streams[at].say(work.report, Error::new(format!("inode {ino}: {what}")));
-        let is_mapped = self.streams[at].in_dump.as_ref().is_none_or(|map| map.contains(ino));
-        if !is_mapped {
-            say("is in the dump, and not in its map");
-        }
-        let is_again = work.came[at].contains(ino);
-        work.came[at].insert(ino);
-        let places = self.by_ino.get(&ino).cloned().unwrap_or_default();
-        // A file that is not in the map belongs to the names for which there is no other.
-        let is_from_here =
-            |place: &usize| self.names[*place].source.map_or(!is_mapped, |source| source == at);
-        let places: Vec<usize> = places.into_iter().filter(is_from_here).collect();
+        let kind = inode.kind().filter(|kind| *kind != FileKind::Directory);
+        let is_new = work.came[at].insert(ino);
+        let wrong = match kind {
+            _ if !is_new => Some("comes again"),
+            Some(_) => None,
+            None if inode.kind().is_none() => Some("has no known kind"),
+            None => Some("is a directory behind other files"),
+        };
+        let (Some(kind), None) = (kind, wrong) else {
+            let what = format!("inode {ino} {}", wrong.unwrap_or_default());
+            self.streams[at].say(work.report, Error::new(what));
+            return Ok(());
+        };
+        let places = self.places(at, ino, work);
         let wanted: Vec<usize> =
             places.iter().copied().filter(|&place| work.chosen[place] == Chosen::Wanted).collect();
-        let kind = inode.kind();
-        if is_again {
-            say("comes again");
-            return Ok(());
+        let Some((&first, others)) = wanted.split_first() else { return Ok(()) };
+        let named = u16::try_from(places.len()).unwrap_or(u16::MAX);
+        if inode.names != 0 && inode.names != named {
+            let what = format!("inode {ino} has {} names, of which {named} are in directories", inode.names);
+            self.streams[at].say(work.report, Error::new(what));
         }
-        let Some(kind) = kind.filter(|kind| *kind != FileKind::Directory) else {
-            say(match kind {
-                Some(_) => "is a directory behind other files",
-                None => "has no known kind",
-            });
-            return Ok(());
-        };
-        let Some((&first, others)) = wanted.split_first() else {
-            if places.is_empty() && !is_mapped {
-                say("is named by no directory");
-            }
-            return Ok(());
-        };
         for &place in &wanted {
-            if self.names[place].kind.is_some_and(|said| said != kind) || self.names[place].is_directory {
+            if self.names[place].kind.is_some_and(|said| said != kind) {
                 let path = quoted(&self.path(place));
                 (work.report)(Error::new(format!("{path}: is another kind of file by its name")));
             }
-        }
-        let named = u16::try_from(places.len()).unwrap_or(u16::MAX);
-        if inode.names != 0 && inode.names != named {
-            let names = inode.names;
-            say(&format!("has {names} names, of which the directories have {named}"));
         }
         let path = self.path(first);
         let links: Vec<_> = others.iter().map(|&other| self.path(other)).collect();
@@ -217,20 +203,47 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Reports the files that are named and did not come.
+    /// Returns the names of a file that has come in a stream and is restored from it. If no
+    /// directory names it, it gets one.
+    fn places(&mut self, at: usize, ino: u32, work: &mut Work<'_, '_>) -> Vec<usize> {
+        let is_mapped = self.streams[at].in_dump.as_ref().is_none_or(|map| map.contains(ino));
+        if !is_mapped {
+            let what = format!("inode {ino} is in the dump, and not in its map");
+            self.streams[at].say(work.report, Error::new(what));
+        }
+        // A file that is not in the map belongs to the names for which there is no other.
+        let is_from_here = |source: Option<usize>| source.map_or(!is_mapped, |source| source == at);
+        if work.takes_all && !self.by_ino.contains_key(&ino) && is_from_here(self.source(ino)) {
+            self.name_number(ino, work.report);
+            work.chosen.resize(self.names.len(), Chosen::Wanted);
+        }
+        let places = self.by_ino.get(&ino).cloned().unwrap_or_default();
+        places.into_iter().filter(|&place| is_from_here(self.names[place].source)).collect()
+    }
+
+    /// Reports the files that should have come and did not.
     fn report_missing(&self, work: &mut Work<'_, '_>) {
         for at in (0..self.names.len()).filter(|&at| work.chosen[at] == Chosen::Wanted) {
             let named = &self.names[at];
             match named.source {
                 _ if named.is_directory => {}
-                Some(source) if !work.came[source].contains(named.ino) => {
+                Some(source) if !work.came[source].contains(&named.ino) => {
                     let what = format!("inode {} is missing in {}", named.ino, self.streams[source].name);
                     (work.report)(Error::new(what).within(quoted(&self.path(at))));
                 }
                 Some(_) => {}
-                None => {
-                    work.restored.absent += u64::from(!work.came.iter().any(|map| map.contains(named.ino)));
-                }
+                None if work.came.iter().any(|map| map.contains(&named.ino)) => {}
+                None => work.restored.absent += 1,
+            }
+        }
+        for at in 0..self.streams.len() {
+            let mut unnamed = self.unnamed_in(at).filter(|ino| !work.came[at].contains(ino));
+            if let Some(first) = unnamed.next().filter(|_| work.takes_all) {
+                let count = unnamed.count() + 1;
+                let what = format!(
+                    "{count} inodes of its map are neither in the dump nor in a directory, inode {first} first"
+                );
+                self.streams[at].say(work.report, Error::new(what));
             }
         }
     }
@@ -254,8 +267,10 @@ struct Work<'w, 'f> {
     chosen: Vec<Chosen>,
     report: Report<'w>,
     dialect: Option<Dialect>,
+    /// Everything is wanted.
+    takes_all: bool,
     /// For each stream, the inodes that have come.
-    came: Vec<InodeMap>,
+    came: Vec<HashSet<u32>>,
     restored: Restored,
 }
 

@@ -8,6 +8,7 @@ use super::stream::{Report, Stream};
 use crate::error::{Error, Result};
 use crate::text::quoted;
 use crate::transfer::join;
+use spindle_dump::InodeMap;
 use spindle_dump::directory::Entry;
 use spindle_vfs::FileKind;
 use std::collections::{HashMap, HashSet};
@@ -18,11 +19,14 @@ const ROOT: u32 = 2;
 /// The flag of what is not to be dumped (`UF_NODUMP`).
 const UF_NODUMP: u32 = 1;
 
+/// Most bytes of a path. What is deeper gets a number as a name.
+const MAX_PATH: usize = 1 << 16;
+
 /// A name in the tree.
 #[derive(Debug)]
 pub(super) struct Named {
     /// The directory that it is in, as a place in the list of names.
-    dir: usize,
+    pub(super) dir: usize,
     name: Vec<u8>,
     pub(super) ino: u32,
     /// The stream that has the file; none if no stream has it.
@@ -30,6 +34,8 @@ pub(super) struct Named {
     /// What the directory says that it is.
     pub(super) kind: Option<FileKind>,
     pub(super) is_directory: bool,
+    /// Bytes of its path.
+    path_len: usize,
 }
 
 /// A name in a list of what a dump has.
@@ -50,8 +56,8 @@ pub struct Restore<'a> {
     pub(super) names: Vec<Named>,
     /// Where the names of each inode are in that list.
     pub(super) by_ino: HashMap<u32, Vec<usize>>,
-    /// What no directory names, and gets a name for that.
-    pub(super) unnamed: Vec<u32>,
+    /// Names in the root directory that look like those of what no directory names.
+    numbers: HashSet<Vec<u8>>,
 }
 
 impl<'a> Restore<'a> {
@@ -78,7 +84,8 @@ impl<'a> Restore<'a> {
             let what = "which files it has is lost, so that it cannot be put together with others";
             return Err(Error::new(what).within(&without.name));
         }
-        let mut restore = Self { streams, names: Vec::new(), by_ino: HashMap::new(), unnamed: Vec::new() };
+        let mut restore =
+            Self { streams, names: Vec::new(), by_ino: HashMap::new(), numbers: HashSet::new() };
         restore.build(report);
         Ok(restore)
     }
@@ -91,6 +98,19 @@ impl<'a> Restore<'a> {
             ino: named.ino,
             is_directory: named.is_directory,
         })
+    }
+
+    /// Returns how many inodes the streams say that they have, and no directory names.
+    #[must_use]
+    pub fn unnamed(&self) -> usize {
+        (0..self.streams.len()).map(|at| self.unnamed_in(at).count()).sum()
+    }
+
+    /// Returns the inodes that are restored from one stream, as far as its map says, and that have
+    /// no name.
+    pub(super) fn unnamed_in(&self, at: usize) -> impl Iterator<Item = u32> {
+        let inodes = self.streams[at].in_dump.iter().flat_map(InodeMap::iter);
+        inodes.filter(move |ino| !self.by_ino.contains_key(ino) && self.source(*ino) == Some(at))
     }
 
     /// Returns the path of a name.
@@ -106,7 +126,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Returns the stream from which an inode is restored.
-    fn source(&self, ino: u32) -> Option<usize> {
+    pub(super) fn source(&self, ino: u32) -> Option<usize> {
         for (at, stream) in self.streams.iter().enumerate().rev() {
             if stream.has(ino) || stream.in_dump.is_none() {
                 return Some(at);
@@ -148,7 +168,8 @@ impl<'a> Restore<'a> {
     fn build(&mut self, report: Report<'_>) {
         let source = self.directory_source(ROOT);
         let is_directory = source.is_some();
-        let root = Named { dir: 0, name: Vec::new(), ino: ROOT, source, kind: None, is_directory };
+        let root =
+            Named { dir: 0, name: Vec::new(), ino: ROOT, source, kind: None, is_directory, path_len: 0 };
         self.names.push(root);
         self.by_ino.insert(ROOT, vec![0]);
         if is_directory {
@@ -156,7 +177,7 @@ impl<'a> Restore<'a> {
         } else {
             report(Error::new("the root directory is in none of the dumps; its files get numbers as names"));
         }
-        self.name_the_unnamed(report);
+        self.name_directories(report);
     }
 
     /// Adds what is in a directory and below it.
@@ -195,6 +216,11 @@ impl<'a> Restore<'a> {
         if source.is_some_and(|source| self.names[dir].source.is_some_and(|of_dir| source > of_dir)) {
             return None;
         }
+        let path_len = self.names[dir].path_len + 1 + name.len();
+        if path_len > MAX_PATH {
+            report(Error::new(format!("the path of inode {ino} has more than {MAX_PATH} bytes")));
+            return None;
+        }
         let is_directory = source.is_some_and(|at| self.streams[at].directories.contains_key(&ino));
         let known = self.by_ino.entry(ino).or_default();
         if is_directory && !known.is_empty() {
@@ -204,7 +230,10 @@ impl<'a> Restore<'a> {
         }
         let at = self.names.len();
         known.push(at);
-        self.names.push(Named { dir, name, ino, source, kind, is_directory });
+        if dir == 0 && name.starts_with(b"#") {
+            self.numbers.insert(name.clone());
+        }
+        self.names.push(Named { dir, name, ino, source, kind, is_directory, path_len });
         if is_directory && kind.is_some_and(|kind| kind != FileKind::Directory) {
             let path = quoted(&self.path(at));
             report(Error::new(format!("{path}: is a directory, and another kind of file by its name")));
@@ -212,42 +241,39 @@ impl<'a> Restore<'a> {
         is_directory.then_some(at)
     }
 
-    /// Gives what no directory names a number as a name in the root directory.
-    fn name_the_unnamed(&mut self, report: Report<'_>) {
-        let mut unnamed = Vec::new();
-        for at in 0..self.streams.len() {
-            let stream = &self.streams[at];
-            let inodes = stream.in_dump.iter().flat_map(spindle_dump::InodeMap::iter);
-            let missing = inodes.chain(stream.directories.keys().copied());
-            unnamed.extend(
-                missing.filter(|ino| !self.by_ino.contains_key(ino) && self.source(*ino) == Some(at)),
-            );
-        }
-        unnamed.sort_unstable();
-        unnamed.dedup();
+    /// Gives directories that no other names a number as a name in the root directory.
+    fn name_directories(&mut self, report: Report<'_>) {
+        let directories = self
+            .streams
+            .iter()
+            .enumerate()
+            .flat_map(|(at, stream)| stream.directories.keys().map(move |&ino| (at, ino)));
+        let unnamed =
+            directories.filter(|&(at, ino)| !self.by_ino.contains_key(&ino) && self.source(ino) == Some(at));
+        let unnamed: Vec<_> = unnamed.collect();
         // Directories that others of them name come with those; a circle begins anywhere.
         let below: HashSet<u32> = unnamed
             .iter()
-            .filter_map(|ino| self.streams[self.directory_source(*ino)?].directories.get(ino))
-            .flat_map(|directory| directory.entries.iter().map(|entry| entry.ino))
+            .flat_map(|(at, ino)| self.streams[*at].directories[ino].entries.iter().map(|entry| entry.ino))
             .collect();
-        let in_root = self.names.iter().filter(|named| named.dir == 0 && named.name.starts_with(b"#"));
-        let mut taken: HashSet<Vec<u8>> = in_root.map(|named| named.name.clone()).collect();
-        let (later, first): (Vec<u32>, Vec<u32>) = unnamed.into_iter().partition(|ino| below.contains(ino));
-        for ino in first.into_iter().chain(later) {
-            if self.by_ino.contains_key(&ino) {
-                continue;
-            }
-            let mut name = format!("#{ino}").into_bytes();
-            while !taken.insert(name.clone()) {
-                name.push(b'#');
-            }
-            report(Error::new(format!("no directory names inode {ino}; it becomes {}", quoted(&name))));
-            self.unnamed.push(ino);
-            let entered = self.add(0, Entry { name, ino, kind: None }, report);
-            if let Some(entered) = entered {
+        let (later, first): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(|(_, ino)| below.contains(ino));
+        for (_, ino) in first.into_iter().chain(later) {
+            if !self.by_ino.contains_key(&ino)
+                && let Some(entered) = self.name_number(ino, report)
+            {
                 self.enter(entered, report);
             }
         }
+    }
+
+    /// Gives an inode that no directory names its number as a name in the root directory. Returns
+    /// its place if it is a directory.
+    pub(super) fn name_number(&mut self, ino: u32, report: Report<'_>) -> Option<usize> {
+        let mut name = format!("#{ino}").into_bytes();
+        while self.numbers.contains(&name) {
+            name.push(b'#');
+        }
+        report(Error::new(format!("no directory names inode {ino}; it becomes {}", quoted(&name))));
+        self.add(0, Entry { name, ino, kind: None }, report)
     }
 }

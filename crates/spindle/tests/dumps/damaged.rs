@@ -2,13 +2,14 @@
 
 use super::random::seed;
 use super::tree::{Tree, read_tree};
-use super::{Chain, FORMATS, Format, chain, make, restore};
+use super::{Chain, FORMATS, Format, chain, dump, make, restore, stamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use spindle::dump::Honor;
 use spindle_clock::ManualClock;
 use spindle_dump::{Event, RECORD, Reader};
-use spindle_vfs::FileKind;
-use std::collections::BTreeSet;
+use spindle_vfs::{FileKind, Ino, NewNode, Privilege};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -150,6 +151,63 @@ fn torture_damage_is_reported() {
             assert!(files.len() <= 1, "{context}: {differ:?}");
         }
     }
+}
+
+/// Promise: where a directory names the wrong inode, what was below the right one is restored under
+/// its number, and said to be; so are files that no directory names, and all of them if the root is
+/// lost.
+#[test]
+fn what_no_directory_names_gets_a_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::at(1_000_000_000));
+    let image = make(&dir.path().join("source.img"), FORMATS[0], &clock);
+    let fs = image.fs();
+    let make_in = |dir, name: &[u8], kind| {
+        let ino = fs.create(dir, name, &NewNode::new(kind, 0o700), Privilege::Root).unwrap().ino;
+        fs.forget(ino, 1);
+        ino
+    };
+    let above = make_in(fs.root(), b"above", FileKind::Directory);
+    let below = make_in(above, b"below", FileKind::Directory);
+    make_in(below, b"fifo", FileKind::Fifo);
+    let file = make_in(above, b"file", FileKind::Regular);
+    let bytes = dump(&image, stamp(0, 1_000_000_001, 0), Honor::default());
+    image.unmount().unwrap();
+    let restored = |bytes: Vec<u8>| {
+        let chain = Chain { streams: vec![bytes], tree: Tree(BTreeMap::new()), dialect: FORMATS[0].2 };
+        let (tree, said) = restored(dir.path(), 0, &chain);
+        let names = tree.0.keys().map(|path| String::from_utf8(path.clone()).unwrap());
+        (names.collect::<Vec<_>>(), said)
+    };
+    let place = |name: &[u8]| bytes.windows(name.len()).position(|found| found == name).unwrap() - 8;
+    let (below_at, file_at) = (place(b"below\0"), place(b"file\0"));
+    let number = |ino: Ino| u32::try_from(ino.0).unwrap().to_le_bytes();
+
+    let mut wrong = bytes.clone();
+    wrong[below_at..below_at + 4].copy_from_slice(&number(file));
+    let (names, said) = restored(wrong);
+    let hash = format!("/#{}", below.0);
+    let wanted = ["/", &hash, &format!("{hash}/fifo"), "/above", "/above/below", "/above/file"];
+    assert_eq!(names, wanted, "{said:#?}");
+    assert!(
+        said[0].contains(&format!("no directory names inode {}; it becomes '#{0}'", below.0)),
+        "{said:#?}"
+    );
+
+    let mut unnamed = bytes.clone();
+    unnamed[file_at..file_at + 4].fill(0);
+    let (names, said) = restored(unnamed);
+    assert!(names.contains(&format!("/#{}", file.0)) && said.len() == 1, "{names:?} {said:#?}");
+
+    let mut rootless = bytes.clone();
+    let root_at = Anatomy::of(&bytes).headers[0] * RECORD;
+    rootless[root_at..root_at + 2 * RECORD].fill(0xee);
+    let (names, said) = restored(rootless);
+    let hash = format!("/#{}", above.0);
+    let wanted =
+        ["/", &hash, &format!("{hash}/below"), &format!("{hash}/below/fifo"), &format!("{hash}/file")];
+    assert_eq!(names, wanted, "{said:#?}");
+    assert!(said.iter().any(|said| said.contains("the root directory is in none of the dumps")), "{said:#?}");
 }
 
 /// Puts the checksum of a header right.
