@@ -29,7 +29,7 @@ impl clap::Args for Level {
                 _ => "Dump what has changed since the last dump of a lower level",
             };
             let others = NAMES.into_iter().filter(|other| *other != name);
-            let arg = Arg::new(name).short(digit).action(ArgAction::SetTrue).help(help);
+            let arg = Arg::new(name).short(digit).action(ArgAction::SetTrue).help(help).display_order(0);
             command.arg(arg.overrides_with_all(others).hide(digit > '1'))
         })
     }
