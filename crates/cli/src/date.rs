@@ -74,6 +74,57 @@ pub fn day(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
+/// Returns a time in seconds since 1970 to the second, in UTC.
+pub fn second(secs: i64) -> String {
+    let Civil { year, month, day, hour, minute, second } = civil(secs);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// Names of the months in the dates of ctime(3).
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// Names of the days of the week, from the first day of 1970.
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+
+/// Returns a time in seconds since 1970 as ctime(3) prints it, in UTC and without the line end.
+pub fn ctime(secs: i64) -> String {
+    let Civil { year, month, day, hour, minute, second } = civil(secs);
+    let weekday = usize::try_from(secs.div_euclid(86_400).rem_euclid(7)).unwrap_or(0);
+    let (weekday, month) = (DAYS[weekday], MONTHS[month as usize - 1]);
+    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
+}
+
+/// Parses a date as ctime(3) prints it. A zone may follow, as +0100; without one it is in UTC.
+pub fn parse_ctime(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (&[_, month, day, time, year], zone) = words.split_first_chunk()?;
+    let [hour, minute, second] = time.split(':').collect::<Vec<_>>()[..] else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)?;
+    let civil = Civil {
+        year: number(year)?.into(),
+        month: u32::try_from(month).ok()? + 1,
+        day: number(day)?,
+        hour: number(hour)?,
+        minute: number(minute)?,
+        second: number(second)?,
+    };
+    let east = match zone {
+        [] => 0,
+        [zone] => {
+            let (sign, digits) = zone.split_at_checked(1)?;
+            let digits = i64::from(number(digits).filter(|_| digits.len() == 4)?);
+            let secs = (digits / 100 * 60 + digits % 100) * 60;
+            match sign {
+                "+" => secs,
+                "-" => -secs,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some(civil.seconds()? - east)
+}
+
 /// Returns a time with nanoseconds (RFC 3339).
 pub fn exact(time: Timestamp) -> String {
     let Civil { year, month, day, hour, minute, second } = civil(time.secs);
@@ -189,6 +240,12 @@ mod tests {
         assert_eq!(parse("2000-02-29"), at(951_782_400, 0));
         assert_eq!(parse("2000-02-29 00:00:01.5"), at(951_782_401, 500_000_000));
         assert_eq!(parse("@1000.25"), at(1000, 250_000_000));
+        for secs in (-60_000_000_000_i64..250_000_000_000).step_by(77_777_777) {
+            assert_eq!(parse_ctime(&ctime(secs)), Some(secs));
+        }
+        assert_eq!(ctime(951_782_400), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(parse_ctime("Tue Feb 29 01:30:00 2000 +0130"), Some(951_782_400));
+        assert_eq!(parse_ctime("Tue Feb 29 01:30:00 2000 CET"), None);
         let now = Timestamp::new(951_782_400, 0);
         assert_eq!(parse_stamp("200002290000.07", now), at(951_782_407, 0));
         assert_eq!(parse_stamp("0002290000", now), at(951_782_400, 0));

@@ -249,8 +249,13 @@ pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Resul
     run(image, &write.open_options(), work)
 }
 
-/// Opens an image, calls `work` with it, and unmounts it. Returns the first failure.
+/// Opens an image, calls `work` with its view, and unmounts it. Returns the first failure.
 pub fn run<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
+    run_image(name, options, |image| work(&image.vfs()))
+}
+
+/// Does the same with the image itself.
+pub fn run_image<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Image) -> Result<T>) -> Result<T> {
     let image = Image::open(&find(name)?, options)?;
     if !options.read_only
         && let Err(objections) = image.check_writable()
@@ -260,7 +265,7 @@ pub fn run<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Vfs) -> Resu
         return Err(objections).context(format_args!("{name} cannot be written"));
     }
     print_log_notes(&name, &image);
-    let done = work(&image.vfs());
+    let done = work(&image);
     let is_damaged = !image.fs().passed_over().is_empty();
     let closed = image.unmount().context(name);
     let value = done?;

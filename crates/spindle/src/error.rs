@@ -107,6 +107,15 @@ impl From<std::io::Error> for Error {
     }
 }
 
+impl From<spindle_dump::Error> for Error {
+    fn from(error: spindle_dump::Error) -> Self {
+        match error {
+            spindle_dump::Error::Io(error) => error.into(),
+            spindle_dump::Error::Refused(why) => Self::new(why),
+        }
+    }
+}
+
 impl From<rustix::io::Errno> for Error {
     fn from(errno: rustix::io::Errno) -> Self {
         std::io::Error::from(errno).into()

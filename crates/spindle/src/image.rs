@@ -279,6 +279,23 @@ impl Image {
         }
     }
 
+    /// Returns the dialect of a fast file system.
+    #[must_use]
+    pub fn dialect(&self) -> Option<Dialect> {
+        match &self.kind {
+            Opened::Ffs(ffs) => Some(ffs.superblock().dialect),
+            Opened::Old(_) | Opened::Mfs(_) => None,
+        }
+    }
+
+    /// Returns the inode of the file that has the space of the log, if there is one.
+    pub(crate) fn log_ino(&self) -> Option<u32> {
+        match &self.kind {
+            Opened::Ffs(ffs) => ffs.superblock().log_place().and_then(|place| place.ino),
+            Opened::Old(_) | Opened::Mfs(_) => None,
+        }
+    }
+
     /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
     /// also those that `force` has overridden.
     #[must_use]

@@ -43,7 +43,8 @@
 //! [`FileSystem`](spindle_vfs::FileSystem), for everything that a kernel could ask. [`mod@newfs`]
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
-//! directories, tar streams and images in any direction. [`walk`] goes through a tree, [`mode`]
+//! directories, tar streams and images in any direction. [`mod@dump`] and [`mod@restore`] write and
+//! read the streams of dump(8). [`walk`] goes through a tree, [`mode`]
 //! reads permissions as `chmod` does, [`flags`] file flags as `chflags` does, and [`pattern`]
 //! patterns of names. [`inspect`] opens a fast file system to be looked at inside, without a mount,
 //! and [`mod@growfs`] makes one larger. The command line `spindle` is a user of this crate and has
@@ -60,6 +61,7 @@
 pub mod check;
 pub mod control;
 pub mod detect;
+pub mod dump;
 mod error;
 mod fit;
 pub mod flags;
@@ -74,6 +76,7 @@ pub mod partition;
 pub mod path;
 pub mod pattern;
 pub mod quota;
+pub mod restore;
 pub mod set;
 pub mod text;
 pub mod transfer;

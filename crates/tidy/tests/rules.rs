@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-mfs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
+    ("spindle-dump", &["clock", "ondisk", "vfs", "ffs"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
     ("spindle-sim", &["clock", "device"]),
     ("spindle-report", &[]),
@@ -30,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "trace", "analyze", "cachesim", "synth",
         ],
     ),
-    ("spindle", &["clock", "device", "cache", "vfs", "tree", "ffs", "mfs", "v7"]),
+    ("spindle", &["clock", "device", "cache", "vfs", "tree", "ffs", "mfs", "v7", "dump"]),
     (
         "spindle-cli",
         &[

@@ -10,6 +10,7 @@ mod cp;
 mod debug;
 mod df;
 mod du;
+mod dump;
 mod export;
 mod find;
 mod find_deleted;
@@ -28,6 +29,7 @@ mod mount;
 mod mv;
 mod newfs;
 mod quota;
+mod restore;
 mod rm;
 mod stat;
 mod touch;
@@ -116,6 +118,8 @@ pub enum Command {
     Touch(touch::Args),
     Import(Box<import::Args>),
     Export(export::Args),
+    Dump(Box<dump::Args>),
+    Restore(restore::Args),
     Waste(waste::Args),
     Lab(lab::Args),
     Trace(trace::Args),
@@ -158,6 +162,8 @@ impl Command {
             Self::Touch(args) => touch::run(args),
             Self::Import(args) => import::run(args),
             Self::Export(args) => export::run(args),
+            Self::Dump(args) => dump::run(args),
+            Self::Restore(args) => restore::run(args),
             Self::Waste(args) => waste::run(args),
             Self::Lab(args) => lab::run(args),
             Self::Trace(args) => trace::run(args),

@@ -55,6 +55,8 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("ln", &["cp", "ls", "mv"]),
     ("import", &["cp", "export", "newfs", "fakeroot(1)", "mtree(5)", "tar(1)"]),
     ("export", &["cat", "cp", "import", "tar(1)"]),
+    ("dump", &["chflags", "export", "fsck", "restore", "dump(8)", "restore(8)"]),
+    ("restore", &["dump", "import", "newfs", "dump(8)", "restore(8)"]),
     ("waste", &["lab", "newfs", "trace-report"]),
     ("lab", &["trace", "waste"]),
     ("lab-list", &["lab", "lab-run"]),
@@ -78,6 +80,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
 ];
 
 const FSTAB: (&str, &str) = ("/etc/fstab", "the file systems that mount(8) and fsck(8) know");
+const DUMPDATES: (&str, &str) = ("/etc/dumpdates", "for each image and level, when it was dumped last");
 const LOG: (&str, &str) =
     ("/.spindlelog", "in the root directory of a UFS, its log, except where NetBSD would have its own");
 const RECORDS: (&str, &str) = (
@@ -90,6 +93,7 @@ const FILES: &[(&str, &[(&str, &str)])] = &[
     ("mount", &[FSTAB, LOG, RECORDS]),
     ("umount", &[RECORDS]),
     ("tunefs", &[LOG]),
+    ("dump", &[DUMPDATES]),
     ("mount.spindle", &[FSTAB, LOG, RECORDS]),
     ("umount.spindle", &[FSTAB, RECORDS]),
     ("fsck.spindle", &[FSTAB]),

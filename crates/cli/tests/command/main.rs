@@ -5,6 +5,7 @@ mod areas;
 mod attributes;
 mod block_devices;
 mod damage;
+mod dumps;
 mod failures;
 mod files;
 mod fitting;

@@ -8,6 +8,7 @@ use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::format::rdev;
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
@@ -278,25 +279,7 @@ impl Dinode {
     /// Returns the device number of a device node.
     #[must_use]
     pub fn rdev(&self, dialect: Dialect) -> Rdev {
-        let (low, raw) = (word(self.db[0]), self.db[0]);
-        match dialect {
-            Dialect::FreeBsd | Dialect::Bsd44 => Rdev {
-                major: word(raw >> 32) & !0xff | low >> 8 & 0xff,
-                minor: word(raw >> 24) & 0xff00 | low & 0xffff_00ff,
-            },
-            Dialect::NetBsd => Rdev { major: low >> 8 & 0xfff, minor: low >> 12 & 0xf_ff00 | low & 0xff },
-            Dialect::OpenBsd => Rdev { major: low >> 8 & 0xff, minor: low >> 8 & 0xff_ff00 | low & 0xff },
-            Dialect::Bsd43 => Rdev { major: low >> 8 & 0xff, minor: low & 0xff },
-            // Solaris keeps 14 bits of major number and 18 of minor in the second pointer.
-            Dialect::Sun { .. } => {
-                let wide = word(self.db[1]);
-                if wide == 0 {
-                    Rdev { major: low >> 8 & 0xff, minor: low & 0xff }
-                } else {
-                    Rdev { major: wide >> 18, minor: wide & 0x3_ffff }
-                }
-            }
-        }
+        rdev::decode(dialect, [self.db[0], self.db[1]])
     }
 
     /// Sets the device number of a device node.
@@ -304,23 +287,8 @@ impl Dinode {
     /// # Errors
     /// [`Error::Overflow`] if the format cannot hold it.
     pub fn set_rdev(&mut self, dialect: Dialect, rdev: Rdev, version: Version) -> Result<()> {
-        let Rdev { major, minor } = rdev;
-        let value = match dialect {
-            Dialect::FreeBsd | Dialect::Bsd44 => {
-                u64::from(major & !0xff) << 32
-                    | u64::from(minor & 0xff00) << 24
-                    | u64::from((major & 0xff) << 8 | minor & 0xffff_00ff)
-            }
-            Dialect::NetBsd => u64::from((major & 0xfff) << 8 | (minor & 0xf_ff00) << 12 | minor & 0xff),
-            Dialect::OpenBsd => u64::from((major & 0xff) << 8 | (minor & 0xff_ff00) << 8 | minor & 0xff),
-            Dialect::Bsd43 => u64::from((major & 0xff) << 8 | minor & 0xff),
-            Dialect::Sun { .. } => {
-                self.db[1] = u64::from(major << 18 | minor & 0x3_ffff);
-                u64::from((major & 0xff) << 8 | minor & 0xff)
-            }
-        };
-        self.db[0] = value;
-        if self.rdev(dialect) == rdev && (version == Version::Ufs2 || value >> 32 == 0) {
+        [self.db[0], self.db[1]] = rdev::encode(dialect, rdev);
+        if self.rdev(dialect) == rdev && (version == Version::Ufs2 || self.db[0] >> 32 == 0) {
             Ok(())
         } else {
             Err(Error::Overflow)

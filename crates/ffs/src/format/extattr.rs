@@ -10,16 +10,21 @@ use spindle_vfs::{Error, Result};
 const HEADER: usize = 7;
 
 /// One attribute.
-pub(crate) struct Record<'a> {
-    pub(crate) space: u8,
-    pub(crate) name: &'a [u8],
-    pub(crate) value: &'a [u8],
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Its name space.
+    pub space: u8,
+    /// Its name, without the name space.
+    pub name: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
     /// The whole record.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
 }
 
-/// Returns the records of the attribute area of an inode, up to its end or the first damage.
-pub(crate) fn records(area: &[u8], endian: Endian, ino: u32) -> impl Iterator<Item = Result<Record<'_>>> {
+/// Returns the records of the attribute area of an inode, up to its end or the first damage, which
+/// comes as `None`: a record that does not fit.
+pub fn records(area: &[u8], endian: Endian) -> impl Iterator<Item = Option<Record<'_>>> {
     let mut rest = area;
     std::iter::from_fn(move || {
         // The area may end in padding too short for a record.
@@ -28,9 +33,7 @@ pub(crate) fn records(area: &[u8], endian: Endian, ino: u32) -> impl Iterator<It
         }
         let record = record_at(rest, endian);
         rest = record.as_ref().map_or(&[], |r| &rest[r.bytes.len()..]);
-        Some(record.ok_or_else(|| {
-            Error::corrupt("a record that does not fit", format!("attributes of inode {ino}"))
-        }))
+        Some(record)
     })
 }
 
@@ -47,13 +50,7 @@ fn record_at(bytes: &[u8], endian: Endian) -> Option<Record<'_>> {
 ///
 /// # Errors
 /// [`Error::NameTooLong`], [`Error::NoSpace`].
-pub(crate) fn push_record(
-    area: &mut Vec<u8>,
-    endian: Endian,
-    space: u8,
-    name: &[u8],
-    value: &[u8],
-) -> Result<()> {
+pub fn push_record(area: &mut Vec<u8>, endian: Endian, space: u8, name: &[u8], value: &[u8]) -> Result<()> {
     let start = area.len();
     let namelen = u8::try_from(name.len()).map_err(|_| Error::NameTooLong)?;
     let padding = value.len().next_multiple_of(8) - value.len();
@@ -81,10 +78,10 @@ mod tests {
                 push_record(&mut area, endian, 1, &vec![b'n'; len + 1], &vec![7; len]).unwrap();
             }
             assert!(area.len().is_multiple_of(8));
-            let lengths: Vec<_> = records(&area, endian, 3).map(|r| r.unwrap().value.len()).collect();
+            let lengths: Vec<_> = records(&area, endian).map(|r| r.unwrap().value.len()).collect();
             assert_eq!(lengths, (0..20).collect::<Vec<_>>());
             1_u32.put(&mut area, endian);
-            assert!(records(&area, endian, 3).next().unwrap().is_err());
+            assert!(records(&area, endian).next().unwrap().is_none());
         }
     }
 }

@@ -5,10 +5,11 @@
 pub(crate) mod ckhash;
 pub(crate) mod dialect;
 pub(crate) mod dinode;
-pub(crate) mod extattr;
+pub mod extattr;
 pub(crate) mod group;
 pub(crate) mod layout;
 pub mod ondisk;
+pub mod rdev;
 pub(crate) mod rotation;
 pub(crate) mod salvage;
 pub(crate) mod superblock;

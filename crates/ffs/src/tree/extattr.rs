@@ -3,11 +3,16 @@
 
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
-use crate::format::extattr::{push_record, records};
+use crate::format::extattr::{Record, push_record, records};
 use crate::format::units::Frag;
 use crate::volume::tx::Tx;
 use spindle_tree::xattr::{prefix, split};
 use spindle_vfs::{Error, Privilege, Result, XattrMode};
+
+/// Returns a record, or the damage in its place.
+fn whole(record: Option<Record<'_>>, ino: u32) -> Result<Record<'_>> {
+    record.ok_or_else(|| Error::corrupt("a record that does not fit", format!("attributes of inode {ino}")))
+}
 
 impl Ffs {
     /// Returns the pieces of the attribute area: block number, fragments, bytes.
@@ -89,8 +94,8 @@ impl Ffs {
     pub(crate) fn extattr_get(&self, ino: u32, di: &Dinode, name: &[u8]) -> Result<Vec<u8>> {
         let (space, name) = split(name).ok_or(Error::NotSupported)?;
         let area = self.read_extattr(ino, di)?;
-        for record in records(&area, self.layout().endian, ino) {
-            let record = record?;
+        for record in records(&area, self.layout().endian) {
+            let record = whole(record, ino)?;
             if (record.space, record.name) == (space, name) {
                 return Ok(record.value.to_vec());
             }
@@ -101,8 +106,8 @@ impl Ffs {
     pub(crate) fn extattr_list(&self, ino: u32, di: &Dinode) -> Result<Vec<Vec<u8>>> {
         let area = self.read_extattr(ino, di)?;
         let mut names = Vec::new();
-        for record in records(&area, self.layout().endian, ino) {
-            let record = record?;
+        for record in records(&area, self.layout().endian) {
+            let record = whole(record, ino)?;
             if let Some(prefix) = prefix(record.space) {
                 names.push([prefix, record.name].concat());
             }
@@ -128,8 +133,8 @@ impl Ffs {
         let old = self.read_extattr(ino, di)?;
         let mut area = Vec::with_capacity(old.len());
         let mut existed = false;
-        for record in records(&old, endian, ino) {
-            let record = record?;
+        for record in records(&old, endian) {
+            let record = whole(record, ino)?;
             if (record.space, record.name) == (space, name) {
                 existed = true;
             } else {

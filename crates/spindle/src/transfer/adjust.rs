@@ -103,4 +103,8 @@ impl Content for Counted<'_> {
     fn extents(&mut self) -> Result<Option<Extents>> {
         self.content.extents()
     }
+
+    fn attributes_behind(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.content.attributes_behind()
+    }
 }

@@ -4,7 +4,9 @@
 //! directory gets its times after all its entries, and directories that are not part of the source
 //! keep their times. Symbolic links to directories on a path are followed within the image.
 
-use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, names, split, time_misfit};
+use super::{
+    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, names, split, time_misfit,
+};
 use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
@@ -301,8 +303,8 @@ impl<'a> ImageSink<'a> {
         let name = split(path).1;
         let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
         let file = self.create(name, &node)?;
-        let filled = self.fill(file.ino(), size, content);
-        let done = filled.and_then(|()| self.finish_node(file.ino(), path, meta));
+        let filled = self.fill(file.ino(), size, content).and_then(|()| complete(meta, content));
+        let done = filled.and_then(|meta| self.finish_node(file.ino(), path, &meta));
         if done.is_err() {
             // Do not leave an incomplete file. The caller reports the first failure.
             let _ = self.fs.unlink(self.top(), name);

@@ -246,7 +246,8 @@ fn meta_of(attr: &Attr) -> Meta {
     }
 }
 
-fn xattrs(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+/// Returns the full names and the values of the extended attributes of a file, sorted by name.
+pub(crate) fn xattrs(fs: &dyn FileSystem, ino: Ino) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in fs.listxattr(ino)? {
         let value = fs.getxattr(ino, &name)?;

@@ -8,7 +8,9 @@
 //! Owners and permissions are set by functions of the C library that `fakeroot` replaces, and not
 //! by those of `rustix`, some of which are system calls in any case.
 
-use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, join, names, split};
+use super::{
+    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, join, names, split,
+};
 use crate::error::{Context, Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr};
 use rustix::io::Errno;
@@ -280,8 +282,11 @@ impl<'a> LocalSink<'a> {
         let mut out = match file {
             InPlace::File(fd) => {
                 self.fill(&fd, size, content)?;
+                if !self.preserve {
+                    return Ok(());
+                }
                 let path = self.path_of(name.as_bytes());
-                return if self.preserve { self.finish_fd(&File::from(fd), &path, meta) } else { Ok(()) };
+                return self.finish_fd(&File::from(fd), &path, &complete(meta, content)?);
             }
             InPlace::Stream(out) => out,
         };
@@ -303,8 +308,8 @@ impl<'a> LocalSink<'a> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::RUSR | Mode::WUSR)?;
         let path = self.path_of(name.as_bytes());
-        let filled = self.fill(&fd, size, content);
-        let done = filled.and_then(|()| self.finish_fd(&File::from(fd), &path, meta));
+        let filled = self.fill(&fd, size, content).and_then(|()| complete(meta, content));
+        let done = filled.and_then(|meta| self.finish_fd(&File::from(fd), &path, &meta));
         if done.is_err() {
             // Do not leave an incomplete file. The caller reports the first failure.
             let _ = rustix::fs::unlinkat(self.top(), name, AtFlags::empty());

@@ -27,6 +27,7 @@ pub use adjust::{Adjust, Adjusted, Step, Times};
 pub use image_content::ImageContent;
 pub use image_sink::{ImageSink, NewFiles};
 pub use image_source::ImageSource;
+pub(crate) use image_source::xattrs;
 pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
 pub use manifest::Manifested;
@@ -123,6 +124,22 @@ pub trait Content {
     fn extents(&mut self) -> Result<Option<Extents>> {
         Ok(None)
     }
+
+    /// Returns extended attributes that become known only after the end of the data, in addition to
+    /// those in [`Meta`]. Called once, after the end.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn attributes_behind(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Returns the metadata of a file whose data has been read to its end.
+fn complete(meta: &Meta, content: &mut dyn Content) -> Result<Meta> {
+    let mut meta = meta.clone();
+    meta.xattrs.extend(content.attributes_behind()?);
+    Ok(meta)
 }
 
 /// Returns all runs of data in a file of `size` bytes. `data_after` returns start and end of the

@@ -102,6 +102,10 @@ impl Content for Watched<'_> {
     fn extents(&mut self) -> Result<Option<Extents>> {
         self.content.extents().inspect_err(|_| self.unreadable.set(true))
     }
+
+    fn attributes_behind(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.content.attributes_behind().inspect_err(|_| self.unreadable.set(true))
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,171 @@
+//! `spindle dump`
+
+mod dumpdates;
+mod level;
+
+use crate::date;
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, Losses, ReadArgs};
+use crate::interrupt;
+use crate::logger;
+use crate::outfile::{self, OutArgs};
+use crate::progress::Progress;
+use crate::timestamp::source_date_epoch;
+use dumpdates::Dumpdates;
+use level::Level;
+use spindle::dump::{Honor, Plan, Stamp};
+use spindle::{Image, Spec, partition};
+use spindle_clock::{Clock, SystemClock};
+use spindle_report::number;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Dump an image, or what has changed in it, as dump(8)
+///
+/// A dump is a stream that "spindle restore" and the restore(8) of the BSDs and of Linux read. Its
+/// level is 0 if it has everything. A dump of a higher level has what has changed since the last
+/// one of a lower level, and the directories that lead there; when that was is in the file
+/// dumpdates, into which -u writes. The image is only read, and must not be mounted for writing.
+///
+/// The dump has names, contents, holes, hard and symbolic links, owners, permissions, times with
+/// nanoseconds, file flags, device nodes, fifos, sockets and extended attributes. Of snapshots it
+/// has only the inode; it leaves out the log of Spindle and the journal of FreeBSD.
+///
+/// What cannot be read in a damaged image is listed, and the dump goes on: a file or directory is
+/// left out, and zeros stand in place of what cannot be read of a file. Then the exit code is 1,
+/// and -u writes nothing.
+#[derive(clap::Args, Debug)]
+#[command(
+    disable_help_flag = true,
+    after_long_help = "FILES WITH THE FLAG nodump
+    From the level that -h gives (1) on, files that have it are left out, and so is everything below
+    directories that have it. When such a dump is restored on top of those before it, these files
+    stay as the last dump had them that has them.
+
+EXAMPLES
+    spindle dump -0 -u -f home.0 disk.img@s1f
+    spindle dump -1 -u -f home.1 disk.img@s1f
+    spindle dump -0 -f - disk.img | zstd >disk.dump.zst"
+)]
+pub struct Args {
+    #[command(flatten)]
+    level: Level,
+    /// Enter a complete dump into the file dumpdates
+    #[arg(short = 'u')]
+    update: bool,
+    /// The file for the dump; - for standard output
+    #[arg(short = 'f', value_name = "FILE", required = true)]
+    file: PathBuf,
+    /// The file dumpdates: for each image and level, when it was dumped last
+    #[arg(short = 'D', value_name = "FILE", default_value = "/etc/dumpdates")]
+    dumpdates: PathBuf,
+    /// The lowest level that leaves out files with the flag nodump
+    #[arg(short = 'h', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=10))]
+    honor: i32,
+    /// A label for the dump, of at most 15 bytes
+    #[arg(short = 'L', value_name = "LABEL", default_value = "none", value_parser = parse_label)]
+    label: String,
+    #[command(flatten)]
+    out: OutArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: String,
+}
+
+fn parse_label(text: &str) -> Result<String, String> {
+    if text.len() <= 15 { Ok(text.to_owned()) } else { Err("a label has at most 15 bytes".into()) }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let to_stdout = args.file == Path::new("-");
+    if to_stdout && io::stdout().is_terminal() {
+        return Err(Failure::usage("will not write a dump to a terminal; redirect it to a file or a pipe"));
+    }
+    interrupt::watch()?;
+    let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
+    let spec = partition::find(&args.image)?;
+    if !to_stdout {
+        outfile::refuse_input(&args.file, &spec.path)?;
+        outfile::check(&args.file, args.out.force)?;
+    }
+    if args.update {
+        Dumpdates::check_writable(&args.dumpdates).context(args.dumpdates.display())?;
+    }
+    let name = name_of(&spec);
+    let level = args.level.number();
+    let base = if level == 0 {
+        None
+    } else {
+        Dumpdates::read(&args.dumpdates).context(args.dumpdates.display())?.base(&name, level)
+    };
+    let stamp = Stamp {
+        date,
+        ddate: base.map_or(0, |base| base.date),
+        level,
+        label: args.label.clone().into_bytes(),
+        filesys: b"an unlisted file system".to_vec(),
+        device: name.clone(),
+        host: rustix::system::uname().nodename().to_bytes().to_vec(),
+    };
+    let losses = Losses::default();
+    image::run_image(&args.image, &args.read.open_options(), |image| {
+        dump(args, image, stamp, &losses).context(&args.image)
+    })?;
+    losses.check().context(&args.image)?;
+    if args.update {
+        Dumpdates::record(&args.dumpdates, &name, level, date).context(args.dumpdates.display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the name of an image in dumpdates: its path from the root of this machine, and its
+/// partition.
+fn name_of(spec: &Spec) -> Vec<u8> {
+    let path = std::fs::canonicalize(&spec.path).unwrap_or_else(|_| spec.path.clone());
+    let part = spec.to_string();
+    let part = part.strip_prefix(&spec.path.display().to_string()).unwrap_or_default();
+    [path.as_os_str().as_bytes(), part.as_bytes()].concat()
+}
+
+/// Writes the dump.
+fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()> {
+    let lost = |error| losses.add(&args.image, error);
+    let searching = Progress::new("searching", None);
+    let plan = Plan::new(image, stamp, Honor(args.honor), &lost, &|| searching.step(0))?;
+    drop(searching);
+    let Stamp { level, ddate, .. } = *plan.stamp();
+    let since = match ddate {
+        0 => "everything".into(),
+        since => format!("what has changed since {}", date::second(since)),
+    };
+    let size = number::bytes(plan.bytes());
+    logger::note(format_args!(
+        "{}: level {level} dump of {since}: {} files and directories, about {size}",
+        args.image,
+        plan.files()
+    ));
+    let progress = Progress::new("dumping", Some(plan.bytes()));
+    let write = |out: &mut dyn Write| -> Result<()> {
+        let mut out = BufWriter::with_capacity(1 << 20, out);
+        let written = plan.write(&mut out, &lost, &|bytes| progress.step(bytes))?;
+        out.flush()?;
+        let size = number::bytes(written.bytes);
+        logger::note(format_args!("{}: {} files and directories, {size}", args.image, written.files));
+        Ok(())
+    };
+    if args.file == Path::new("-") {
+        return write(&mut io::stdout().lock());
+    }
+    let file = outfile::create(&args.file, args.out.force)?;
+    let mut out: Box<dyn Write> =
+        if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
+    write(&mut out).context(args.file.display()).inspect_err(|_| outfile::remove_unfinished(&args.file))
+}

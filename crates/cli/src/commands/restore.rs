@@ -1,0 +1,294 @@
+//! `spindle restore`
+
+use crate::caller::Caller;
+use crate::date;
+use crate::error::{Context, Failure, Result};
+use crate::image::{self, Failures, WriteArgs};
+use crate::interrupt;
+use crate::listing::Names as Shown;
+use crate::logger;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::target::{ImagePath, Target};
+use rustix::fs::OFlags;
+use spindle::path::{resolve, sorted_names};
+use spindle::restore::{Destination, Names, Restore, Stream};
+use spindle::transfer::{Adjust, Adjusted, ImageSink, LocalSink, NewFiles, Sink};
+use spindle_ffs::{Dialect, LOG_NAME};
+use spindle_vfs::Vfs;
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// List or restore dumps, as restore(8)
+///
+/// The dumps of the BSDs since 4.2BSD are read, in either byte order, and those of Linux's dump for
+/// ext2 and its successors, unless it has compressed them. A dump of a higher level is restored
+/// together with those that it is based on: each has its own -f, level 0 first. They are put
+/// together into the tree that the last one had, so that every file is written once, and nothing
+/// that was removed in between; restoresymtable is neither needed nor made.
+///
+/// What is damaged or missing in a dump is listed with the number of its record, and everything
+/// else is restored; the exit code is then 1. Files that no directory names get their inode number
+/// as a name, as #123. Data have no checksum: wrong bytes within them are not noticed.
+///
+/// Owners, device nodes and set-id bits are restored as by export: owners only by root. An image
+/// also gets the file flags and the times of creation.
+#[derive(clap::Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("task").required(true),
+    after_long_help = "EXAMPLES
+    spindle restore -t -f home.0
+    spindle restore -x -f home.0 --to saved home/alice/letters
+    mkdir all && spindle restore -r -f home.0 -f home.1 --to all
+    spindle newfs -s 1g new.img && spindle restore -r -f home.0 --to new.img
+    zstd -dc disk.dump.zst | spindle restore -r -f - --to new.img"
+)]
+pub struct Args {
+    /// List the names in the dump, with their inodes
+    ///
+    /// Only the directories are read.
+    #[arg(short = 't', group = "task")]
+    list: bool,
+    /// Extract files and directories, with everything below them; all without a NAME
+    ///
+    /// Existing files are replaced, and existing directories filled.
+    #[arg(short = 'x', group = "task")]
+    extract: bool,
+    /// Restore everything into an empty directory or image
+    #[arg(short = 'r', group = "task", conflicts_with = "names")]
+    rebuild: bool,
+    /// A dump; - for standard input. For a dump of a higher level give it several times, level 0
+    /// first
+    #[arg(short = 'f', value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The directory to restore into, which is made if it does not exist, or a directory in an
+    /// image
+    #[arg(long, value_name = "DIR|IMAGE[:/PATH]", default_value = ".")]
+    to: OsString,
+    /// The system that made the dump: freebsd, netbsd, openbsd, sun, 44bsd, 43bsd
+    ///
+    /// Only needed for device nodes with large numbers, which each system divides in its own way.
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Dialect>)]
+    dialect: Option<Dialect>,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// Paths in the dump
+    #[arg(value_name = "NAME")]
+    names: Vec<OsString>,
+}
+
+/// The names that a new file system may have in its root directory.
+const NEW: [&[u8]; 3] = [b"lost+found", b".snap", LOG_NAME];
+
+/// What is damaged or missing in dumps: each is a message on standard error, and makes the command
+/// fail in the end.
+#[derive(Debug, Default)]
+struct Damages(Cell<usize>);
+
+impl Damages {
+    fn add(&self, error: &spindle::Error) {
+        self.0.set(self.0.get() + 1);
+        logger::error(error);
+    }
+
+    /// Fails if there were any.
+    fn check(&self) -> Result<()> {
+        match self.0.get() {
+            0 => Ok(()),
+            1 => Err(Failure::new("1 thing in the dump is damaged or missing, as said above")),
+            count => {
+                Err(Failure::new(format!("{count} things in the dump are damaged or missing, as said above")))
+            }
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
+    if args.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+        return Err(Failure::usage("standard input can be one of the dumps only"));
+    }
+    let damages = Damages::default();
+    let report = |error: spindle::Error| damages.add(&error);
+    let mut streams = Vec::new();
+    for file in &args.files {
+        let (name, input) = open(file)?;
+        streams.push(Stream::open(&name, input, &report)?);
+    }
+    check_chain(args, &streams)?;
+    if args.list {
+        let mut out = Output::stdout();
+        for stream in &streams {
+            describe(&mut out, stream)?;
+        }
+        let restore = Restore::new(streams, &report)?;
+        list(args, &restore, &mut out)?;
+        out.finish()?;
+        match restore.unnamed() {
+            0 => {}
+            count => damages.add(&spindle::Error::new(format!("no directory names {count} of the inodes"))),
+        }
+        damages.check()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failures = Failures::default();
+    let mut restore = Restore::new(streams, &report)?;
+    let task = Task { args, report: &report, failures: &failures };
+    let to = Path::new(&args.to);
+    if to.is_dir() || to.symlink_metadata().is_err() && Target::parse(&args.to) == Target::Local(to.into()) {
+        Target::check_local(to)?;
+        task.to_directory(&mut restore, to)?;
+    } else {
+        let target = Target::in_image(&args.to)?;
+        image::change(&target.image, args.write, |vfs| {
+            task.to_image(&mut restore, vfs, &target).context(&target.image)
+        })?;
+    }
+    damages.check()?;
+    Ok(failures.exit_code())
+}
+
+/// Opens a dump. Returns what messages call it, and what it is read from.
+fn open(path: &Path) -> Result<(String, Box<dyn Read>)> {
+    if path == Path::new("-") {
+        let stdin = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
+        let input = interrupt::Reader(File::from(stdin));
+        return Ok(("standard input".into(), Box::new(BufReader::with_capacity(1 << 20, input))));
+    }
+    // A named pipe is opened at once, and its reads wait for a writer and can be interrupted.
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = file.context(path.display())?;
+    rustix::fs::fcntl_setfl(&file, OFlags::empty()).context(path.display())?;
+    let input = BufReader::with_capacity(1 << 20, interrupt::Reader(file));
+    Ok((path.display().to_string(), Box::new(input)))
+}
+
+/// Fails if the dumps are not based on each other.
+fn check_chain(args: &Args, streams: &[Stream<'_>]) -> Result<()> {
+    let is_whole = args.rebuild || streams.len() > 1;
+    let Some(at) = Restore::gap(streams, is_whole) else { return Ok(()) };
+    let stamp = streams[at].stamp();
+    let wanted = match stamp.ddate {
+        0 => "has everything: it is the first of a chain, without others before it".to_owned(),
+        ddate => format!(
+            "has what has changed since {}: give the dump of that date before it, and level 0 first",
+            date::second(ddate)
+        ),
+    };
+    Err(Failure::new(format!("is of level {} and {wanted}", stamp.level))).context(args.files[at].display())
+}
+
+/// Prints what a dump says of itself.
+fn describe(out: &mut Output, stream: &Stream<'_>) -> Result<()> {
+    let stamp = stream.stamp();
+    let since = match stamp.ddate {
+        0 => "the epoch".to_owned(),
+        ddate => date::ctime(ddate),
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    out.line(format!("Dump   date: {}", date::ctime(stamp.date)))?;
+    out.line(format!("Dumped from: {since}"))?;
+    let (filesys, host, device) = (text(&stamp.filesys), text(&stamp.host), text(&stamp.device));
+    out.line(format!("Level {} dump of {filesys} on {host}:{device}", stamp.level))?;
+    out.line(format!("Label: {}", text(&stamp.label)))
+}
+
+/// Prints the names in a dump.
+fn list(args: &Args, restore: &Restore<'_>, out: &mut Output) -> Result<()> {
+    let chosen = Names::new(args.names.iter().map(|name| name.as_bytes()));
+    let shown = Shown::for_stdout();
+    let mut found = Vec::new();
+    for listed in restore.list().filter(|listed| chosen.has(&listed.path)) {
+        let path = if listed.path.is_empty() { b".".to_vec() } else { [b"./", &listed.path[..]].concat() };
+        // Neither form of a name has control characters.
+        out.bytes(format!("{:>10}\t{}\n", listed.ino, shown.show(&path)).as_bytes())?;
+        found.push(listed.path);
+    }
+    let missing = chosen.iter().find(|name| !found.iter().any(|path| path == name));
+    match missing {
+        Some(name) => Err(Failure::new("is not in the dump")).named(name),
+        None => Ok(()),
+    }
+}
+
+/// A restore of files.
+struct Task<'a> {
+    args: &'a Args,
+    report: &'a dyn Fn(spindle::Error),
+    failures: &'a Failures,
+}
+
+impl Task<'_> {
+    /// Restores into a directory of this machine.
+    fn to_directory(&self, restore: &mut Restore<'_>, dir: &Path) -> Result<()> {
+        std::fs::create_dir_all(dir).context(dir.display())?;
+        let entries = std::fs::read_dir(dir).context(dir.display())?;
+        let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+        self.check_empty(names.context(dir.display())?).context(dir.display())?;
+        let failed = |path: &[u8], error| {
+            let place = dir.join(OsStr::from_bytes(path));
+            self.failures.add_file(place.as_os_str().as_bytes(), error)
+        };
+        let umask = Caller::find().umask;
+        let mut sink = LocalSink::new(dir, true, umask)?.past_failures(&failed);
+        self.extract(restore, &mut sink, &failed)
+    }
+
+    /// Restores into a directory of an image.
+    fn to_image(&self, restore: &mut Restore<'_>, vfs: &Vfs, to: &ImagePath) -> Result<()> {
+        let dir = resolve(vfs, &to.path, true)?;
+        if !dir.is_dir() {
+            return Err(spindle_vfs::Error::NotDirectory).named(&to.path);
+        }
+        let names = sorted_names(vfs, dir.ino())?;
+        self.check_empty(names.iter().map(|name| OsStr::from_bytes(name))).named(&to.path)?;
+        let inside = |path: &[u8]| [to.path.strip_suffix(b"/").unwrap_or(&to.path), b"/", path].concat();
+        let failed = |path: &[u8], error| self.failures.add_file(&inside(path), error);
+        let mut sink = ImageSink::new(&dir, &to.path, NewFiles::PRESERVED).past_failures(&failed);
+        self.extract(restore, &mut sink, &failed)
+    }
+
+    /// Fails if everything is to be restored into a directory that has files already.
+    fn check_empty(&self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<()> {
+        let is_old = |name: &[u8]| !NEW.contains(&name);
+        if self.args.rebuild && names.into_iter().any(|name| is_old(name.as_ref().as_bytes())) {
+            return Err(Failure::new(
+                "is not empty; restore a whole dump into an empty directory, or use -x",
+            ));
+        }
+        Ok(())
+    }
+
+    fn extract(
+        &self,
+        restore: &mut Restore<'_>,
+        sink: &mut dyn Sink,
+        failed: &dyn Fn(&[u8], spindle::Error) -> spindle::Result<()>,
+    ) -> Result<()> {
+        let names = Names::new(self.args.names.iter().map(|name| name.as_bytes()));
+        let progress = Progress::new("restoring", None);
+        let step = |bytes| progress.step(bytes);
+        let mut counted = Adjusted::new(&mut *sink, Adjust::default(), &step);
+        let to = Destination { sink: &mut counted, failed, report: self.report, dialect: self.args.dialect };
+        let done = restore.extract(&names, to);
+        // Directories get their permissions and times in any case.
+        let finished = sink.finish();
+        let restored = done?;
+        finished?;
+        if restored.absent > 0 && self.args.rebuild {
+            logger::note(format_args!(
+                "{} names belong to files that are not in the dump, as those with the flag nodump",
+                restored.absent
+            ));
+        }
+        Ok(())
+    }
+}
