@@ -14,7 +14,7 @@ use crate::timestamp::source_date_epoch;
 use dumpdates::Dumpdates;
 use level::Level;
 use spindle::dump::{Honor, Plan, Stamp};
-use spindle::{Image, Spec, partition};
+use spindle::{Image, Spec};
 use spindle_clock::{Clock, SystemClock};
 use spindle_report::number;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     interrupt::watch()?;
     let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
-    let spec = partition::find(&args.image)?;
+    let spec = image::find(&args.image)?;
     if !to_stdout {
         outfile::refuse_input(&args.file, &spec.path)?;
         outfile::check(&args.file, args.out.force)?;
@@ -164,8 +164,12 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
     if args.file == Path::new("-") {
         return write(&mut io::stdout().lock());
     }
-    let file = outfile::create(&args.file, args.out.force)?;
-    let mut out: Box<dyn Write> =
-        if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
-    write(&mut out).context(args.file.display()).inspect_err(|_| outfile::remove_unfinished(&args.file))
+    let mut file = outfile::create(&args.file, args.out.force)?;
+    let written = if file.metadata()?.is_file() {
+        // What dumpdates says is durable must be.
+        write(&mut file).and_then(|()| Ok(file.sync_all()?))
+    } else {
+        write(&mut interrupt::Writer(file))
+    };
+    written.context(args.file.display()).inspect_err(|_| outfile::remove_unfinished(&args.file))
 }
