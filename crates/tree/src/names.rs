@@ -60,6 +60,9 @@ pub(crate) fn create<T: Tree + ?Sized>(
     }
     check_name(tree, name)?;
     tree.check_node(node)?;
+    if node.kind == FileKind::Symlink && (node.target.is_empty() || node.target.contains(&0)) {
+        return Err(Error::Invalid);
+    }
     let dir = tree.directory(dir)?;
     let mut dir_state = dir.state.write();
     check_alive(&dir_state.di)?;

@@ -153,6 +153,7 @@ impl FileSystem for ModelFs {
                 _ if limits.symlink_max == 0 => return Err(Error::NotSupported),
                 0 => return Err(Error::Invalid),
                 len if len > limits.symlink_max => return Err(Error::NameTooLong),
+                _ if node.target.contains(&0) => return Err(Error::Invalid),
                 _ => {}
             }
         }

@@ -60,7 +60,7 @@ pub(super) fn device_numbers_survive(b: &mut Bench<'_>) {
 }
 
 /// Promise: a symbolic link stores any target up to the limit, inside the inode or not, and no
-/// longer one.
+/// longer one, nor one that is empty or has a NUL in it, which could not be read.
 pub(super) fn symlinks_of_every_length(b: &mut Bench<'_>) {
     let root = b.root();
     let max = b.limits().symlink_max;
@@ -89,6 +89,10 @@ pub(super) fn symlinks_of_every_length(b: &mut Bench<'_>) {
     let over = pattern(0, max + 1);
     let new = NewNode { target: &over, ..node(FileKind::Symlink) };
     refuses(b.create(root, b"over", &new, ROOT), &[ENAMETOOLONG, EINVAL]);
+    for target in [&b""[..], b"\0", b"a\0", &[&[b'l'; 500][..], b"\0"].concat()] {
+        let new = NewNode { target, ..node(FileKind::Symlink) };
+        refuses(b.create(root, b"over", &new, ROOT), &[EINVAL]);
+    }
     refuses(b.lookup(root, b"over"), &[ENOENT]);
     assert_eq!(b.free().1, before.1, "inodes come back");
 }
