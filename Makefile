@@ -1,7 +1,7 @@
 # All commands for developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install uninstall deb deb-test
+.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install uninstall deb deb-test wheel wheel-test
 
 # Variables of `make torture`: seconds for each campaign (mutated images, crashes, faults) and for each test that kills
 # daemons, and the number of cases of each random test without a budget.
@@ -20,11 +20,13 @@ build: ## Build the optimised binary, target/release/spindle
 check: ## Check formatting, lints and licences; run no tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy -p spindle-python --features extension --quiet -- -D warnings
 	PATH="$${SPINDLE_TOOLS:-.tools}/bin:$$PATH" cargo deny --log-level error check licenses sources
 
 test: setup check ## Run all tests, also those with foreign tools and mounts (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
 	cargo test --workspace
+	scripts/wheel-test
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
 	scripts/demo
@@ -62,3 +64,9 @@ deb: build ## Build a Debian package in target/debian (DEBFULLNAME and DEBEMAIL 
 
 deb-test: deb ## Install the package in a bare Debian 12 and use it there (as root; some minutes)
 	scripts/deb-test "$$(ls -t target/debian/spindle_*.deb | head -n 1)" target/release/spindle
+
+wheel: ## Build the wheel of the Python module spindle_fs in target/wheel, and print its path (docs/PYTHON.md)
+	@scripts/wheel
+
+wheel-test: ## Run the tests of the Python module with a wheel that is installed in an empty environment
+	scripts/wheel-test

@@ -4,7 +4,7 @@
 //! before anything of it is written, and can be taken back ([`Options::undo`], [`undo`]).
 
 use crate::detect::{Found, OLD_FORMATS, detect, detect_damaged};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
 use spindle_clock::{Clock, SystemClock};
@@ -156,6 +156,33 @@ impl Checked {
 /// is not an error: see [`Checked`].
 pub fn check(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Display)) -> Result<Checked> {
     check_and_ask(spec, options, &mut |_| true, phase)
+}
+
+/// Checks the file system on a device as [`check`] does, without changing anything. So a caller can
+/// stop it: all requests of the device fail then. A multi-structured file system is checked by its
+/// name only.
+///
+/// # Errors
+/// If there is no file system to check, or the device fails; if `options` have a repair.
+pub fn check_device(
+    device: &Arc<dyn Device>,
+    options: &Options,
+    phase: &mut dyn FnMut(&dyn fmt::Display),
+) -> Result<Checked> {
+    if options.repair != Repair::No {
+        return Err(Error::new("a repair needs the name of the device"));
+    }
+    let found = detect(&**device);
+    let checked = if options.format.is_some() || matches!(found, Ok(Found::Old(_))) {
+        check_old(device, options, phase)
+    } else {
+        check_ffs(Arc::clone(device), options, &mut |_| false, phase)
+    };
+    match (checked, found) {
+        // What the device has instead.
+        (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused.into()),
+        (checked, _) => Ok(checked?),
+    }
 }
 
 /// Checks as [`check`] does. Before a fast file system is repaired, `agree` is asked about the

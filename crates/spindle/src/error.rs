@@ -16,19 +16,27 @@ pub struct Error {
     errno: Option<i32>,
     /// The device that the reason begins with, if it does.
     device: Option<String>,
+    /// What the user can do about it, which the text says too.
+    remedy: Option<String>,
 }
 
 impl Error {
     /// Returns an error with this text and no error number.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: without_number(&text.into()), errno: None, device: None }
+        Self { text: without_number(&text.into()), errno: None, device: None, remedy: None }
     }
 
     /// Returns the system's error number, as `ENOSPC`, if the failure has one.
     #[must_use]
     pub const fn errno(&self) -> Option<i32> {
         self.errno
+    }
+
+    /// Returns what the user can do about something that is not supported; the text says it too.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
     }
 
     /// Returns true if the failure has the error number of `error`.
@@ -81,7 +89,11 @@ impl From<spindle_vfs::Error> for Error {
             spindle_vfs::Error::Device(error) => Some(error.device().to_owned()),
             _ => None,
         };
-        Self { text: without_number(&error.to_string()), errno: Some(error.errno()), device }
+        let remedy = match &error {
+            spindle_vfs::Error::Unsupported { remedy, .. } => Some(remedy.clone()),
+            _ => None,
+        };
+        Self { text: without_number(&error.to_string()), errno: Some(error.errno()), device, remedy }
     }
 }
 
@@ -103,7 +115,8 @@ impl From<std::io::Error> for Error {
         let text = without_number(&error.to_string());
         let errno = error.raw_os_error();
         // Our own messages begin with a small letter, so the system's do too.
-        Self { text: if errno.is_some() { text.to_lowercase() } else { text }, errno, device: None }
+        let text = if errno.is_some() { text.to_lowercase() } else { text };
+        Self { text, errno, device: None, remedy: None }
     }
 }
 
@@ -231,7 +244,7 @@ mod tests {
         );
     }
 
-    /// Promise: a message names the outer part first, and the error number survives.
+    /// Promise: a message names the outer part first, and the error number and the remedy survive.
     #[test]
     fn context_comes_first() {
         let error =
@@ -240,6 +253,11 @@ mod tests {
         assert!(error.is(&spindle_vfs::Error::NotFound));
         let error = Err::<(), _>(rustix::io::Errno::ACCESS).context("x").unwrap_err();
         assert_eq!(error.to_string(), "x: permission denied");
+        let error = Error::from(spindle_vfs::Error::unsupported("a journal", "replay it")).within("x");
+        assert_eq!(
+            (error.to_string().as_str(), error.remedy()),
+            ("x: a journal; replay it", Some("replay it"))
+        );
         let error = Error::new("a: No such file (os error 2); b (os error 5)");
         assert_eq!(error.to_string(), "a: No such file; b");
     }

@@ -1,6 +1,6 @@
 //! An open file system in an image file, on a block device or in a partition.
 
-use crate::detect::{Found, Kind, detect_damaged};
+use crate::detect::{Found, Kind, detect_damaged, version_name};
 use crate::error::{Context, Error, Result};
 use crate::path;
 use crate::quota::{self, QuotaFiles};
@@ -256,12 +256,22 @@ impl Image {
         }
     }
 
+    /// Returns the name of the format: `UFS2`, `UFS1`, `v7-512-pdp`, `mfs` …
+    #[must_use]
+    pub fn format(&self) -> String {
+        match &self.kind {
+            Opened::Ffs(ffs) => version_name(ffs.layout().version, ffs.layout().inode_format).into(),
+            Opened::Old(v7) => v7.layout().format.to_string(),
+            Opened::Mfs(_) => "mfs".into(),
+        }
+    }
+
     /// Returns where the data of a regular file lies on the device, in the order of the file and
     /// without its holes; none if it does not lie there as it is.
     ///
     /// # Errors
     /// If it is not a regular file, or cannot be read.
-    pub(crate) fn extents(&self, ino: Ino) -> Result<Option<Vec<Extent>>> {
+    pub fn extents(&self, ino: Ino) -> Result<Option<Vec<Extent>>> {
         Ok(match &self.kind {
             Opened::Ffs(ffs) => Some(ffs.extents(ino)?),
             Opened::Old(v7) => Some(v7.extents(ino)?),

@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "trace", "analyze", "cachesim", "synth", "record",
         ],
     ),
+    ("spindle-python", &["spindle", "clock", "ondisk", "device", "vfs", "tree", "ffs", "v7", "fuse"]),
     ("spindle-tidy", &[]),
 ];
 
