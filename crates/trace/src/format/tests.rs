@@ -191,8 +191,11 @@ fn the_document_is_true() {
     }
 }
 
+/// An event with its words.
+type Worded = (Event, [String; 3]);
+
 /// Returns the events and the information of a trace, or that it cannot be read.
-fn whole(path: &std::path::Path) -> Result<(Vec<(Event, [String; 3])>, Info), Error> {
+fn whole(path: &std::path::Path) -> Result<(Vec<Worded>, Info), Error> {
     let mut source = open(path, Columns::ALL)?;
     let (mut events, mut found) = (Vec::new(), Batch::default());
     while source.next(&mut found)? {
