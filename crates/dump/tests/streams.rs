@@ -106,7 +106,7 @@ fn write(files: &BTreeMap<u32, (File, Shape)>) -> Vec<u8> {
     bytes
 }
 
-/// Reads a stream: its files, the maps, and the damage.
+/// Reads a stream: its files, the maps, and the damage. Of a file that comes again the first counts.
 fn read(bytes: &[u8]) -> (BTreeMap<u32, File>, Vec<InodeMap>, Vec<Damage>) {
     let mut reader = Reader::new(bytes).unwrap();
     assert_eq!(reader.stamp(), &stamp());
@@ -125,7 +125,7 @@ fn read(bytes: &[u8]) -> (BTreeMap<u32, File>, Vec<InodeMap>, Vec<Damage>) {
                 }
                 data.resize(usize::try_from(reader.data_passed()).unwrap(), 0);
                 let attributes = reader.attributes().unwrap();
-                assert!(files.insert(ino, File { inode, data, attributes }).is_none());
+                files.entry(ino).or_insert(File { inode, data, attributes });
             }
         }
     }

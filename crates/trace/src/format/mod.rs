@@ -12,6 +12,7 @@ mod column;
 mod live;
 mod prefix;
 mod reader;
+mod sums;
 mod writer;
 
 pub use column::Columns;
@@ -55,6 +56,8 @@ mod key {
     pub(super) const LOST: &str = "spindle.lost";
     pub(super) const NOTE: &str = "spindle.note";
     pub(super) const UNFINISHED: &str = "spindle.unfinished";
+    pub(super) const SUMS: &str = "spindle.sums";
+    pub(super) const SUM: &str = "spindle.sum";
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::column::{COLUMNS, Column, Columns};
 use super::prefix::{MAGIC, Prefix};
+use super::sums;
 use super::{VERSION, key, schema};
 use crate::{Batch, Error, Event, Info, Kind, Names, Result, Source, Symbol};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -10,6 +11,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Number of events returned at a time; they fit in the second-level cache of a processor.
@@ -19,9 +21,13 @@ const BATCH: usize = 1 << 11;
 pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<Prefix>,
+    /// The same file, to compare checksums.
+    bytes: File,
     columns: Columns,
     info: Info,
     is_finished: bool,
+    /// The checksum of each column of each row group, if the file has them.
+    sums: Option<Vec<u32>>,
     /// Number of the next row group, and the rest of the current one.
     group: usize,
     open: Option<Group>,
@@ -62,6 +68,7 @@ impl Reader {
     /// unfinished without a checkpoint.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
+        let bytes = file.try_clone().map_err(|e| Error::io(path, e))?;
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
         let file = if whole.has_end().map_err(|e| Error::io(path, e))? {
             SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
@@ -110,12 +117,15 @@ impl Reader {
         if found.schema().get_fields().len() < wanted.get_fields().len() {
             return Err(bad("columns are missing".into()));
         }
+        let sums = sums::stored(file.metadata()).map_err(bad)?;
         Ok(Self {
             path: path.to_owned(),
             file,
+            bytes,
             columns,
             info,
             is_finished,
+            sums,
             group: 0,
             open: None,
             given: 0,
@@ -142,6 +152,7 @@ impl Reader {
         }
         while self.group < self.file.num_row_groups() {
             let place = format!("row group {}", self.group);
+            self.check_sums(&place)?;
             let reader = self.file.get_row_group(self.group).map_err(|e| problem(&self.path, &place, e))?;
             self.group += 1;
             let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
@@ -159,6 +170,32 @@ impl Reader {
             }
         }
         Ok(None)
+    }
+
+    /// Compares the columns of the next row group that will be read with their checksums.
+    fn check_sums(&self, group: &str) -> Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        let columns = self.file.metadata().row_group(self.group).columns();
+        let mut buffer = vec![0; 1 << 16];
+        for (number, column) in columns.iter().enumerate().filter(|(number, _)| self.columns.has(*number)) {
+            let wrong = |what: &str| {
+                let name = column.column_descr().name();
+                Error::malformed(&self.path, format!("{group}, column {name}"), what.to_owned())
+            };
+            let mut place = sums::place(column).ok_or_else(|| wrong("it lies outside the file"))?;
+            let mut sum = 0;
+            while !place.is_empty() {
+                let len = buffer.len().min(usize::try_from(place.end - place.start).unwrap_or(usize::MAX));
+                let piece = &mut buffer[..len];
+                self.bytes.read_exact_at(piece, place.start).map_err(|e| Error::io(&self.path, e))?;
+                sum = crc32c::crc32c_append(sum, piece);
+                place.start += len as u64;
+            }
+            if sums.get(self.group * columns.len() + number) != Some(&sum) {
+                return Err(wrong("the checksum is wrong: the file is damaged there"));
+            }
+        }
+        Ok(())
     }
 }
 

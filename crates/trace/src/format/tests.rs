@@ -190,3 +190,52 @@ fn the_document_is_true() {
         assert!(document.contains(&format!("\n| {bit} | `{name}` |")), "{name}");
     }
 }
+
+/// An event with its words.
+type Worded = (Event, [String; 3]);
+
+/// Returns the events and the information of a trace, or that it cannot be read.
+fn whole(path: &std::path::Path) -> Result<(Vec<Worded>, Info), Error> {
+    let mut source = open(path, Columns::ALL)?;
+    let (mut events, mut found) = (Vec::new(), Batch::default());
+    while source.next(&mut found)? {
+        events.extend(found.events.iter().map(|event| with_words(&found, event)));
+    }
+    Ok((events, source.info()))
+}
+
+/// Promise: whichever bit of a trace is wrong, it is refused, or gives what was written; if its end
+/// is not found any more, what was written before the last checkpoint, with a note.
+#[test]
+fn a_wrong_bit_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into()] };
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&anything(40, 7)).unwrap();
+    writer.checkpoint(&info).unwrap();
+    writer.write(&anything(30, 8)).unwrap();
+    writer.finish(&info).unwrap();
+    let (wanted, bytes) = (whole(&path).unwrap(), std::fs::read(&path).unwrap());
+    assert_eq!((wanted.0.len(), &wanted.1), (70, &info));
+    let end = bytes.len() - 200;
+    let (mut tried, mut noticed) = (0, 0);
+    // The end has the length of the directory, and the magic number.
+    for bit in (0..end * 8).step_by(29).chain(end * 8..bytes.len() * 8) {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, damaged).unwrap();
+        tried += 1;
+        let Ok((events, found)) = whole(&path) else {
+            noticed += 1;
+            continue;
+        };
+        if found == info {
+            assert!(events == wanted.0, "bit {bit}");
+        } else {
+            assert!(events == wanted.0[..40], "bit {bit}");
+            assert!(found.notes.iter().any(|note| note.contains("not finished")), "bit {bit}");
+        }
+    }
+    assert!(noticed * 2 > tried, "{noticed} of {tried}");
+}

@@ -1,6 +1,7 @@
 //! Writes traces, one row group at a time.
 
 use super::column::{COLUMNS, Column};
+use super::sums::{CREATOR, Kept, with_sums};
 use super::{VERSION, key, schema};
 use crate::{Batch, Error, Info, Kind, Result, Symbol};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -22,9 +23,11 @@ const GROUP: usize = 1 << 18;
 /// [`Writer::checkpoint`].
 pub struct Writer {
     path: PathBuf,
-    file: SerializedFileWriter<File>,
+    file: SerializedFileWriter<Kept<File>>,
     pending: Batch,
     written: u64,
+    /// The checksum of each column of the row groups so far.
+    sums: Vec<u32>,
     /// Number of events written before the last checkpoint.
     checkpointed: Option<u64>,
 }
@@ -57,13 +60,20 @@ impl Writer {
             .set_column_statistics_enabled(ColumnPath::from("command"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("path"), EnabledStatistics::None)
             .set_column_statistics_enabled(ColumnPath::from("new_path"), EnabledStatistics::None)
-            .set_created_by(concat!("spindle ", env!("CARGO_PKG_VERSION")).into())
+            .set_created_by(format!("{CREATOR}{}", env!("CARGO_PKG_VERSION")))
             .build();
-        let mut file = SerializedFileWriter::new(file, Arc::new(schema()), Arc::new(properties))
+        let mut file = SerializedFileWriter::new(Kept::new(file), Arc::new(schema()), Arc::new(properties))
             .map_err(|e| problem(path, e))?;
         // A file whose writer is killed can then be recognised as a trace.
         file.flush().map_err(|e| Error::io(path, e))?;
-        Ok(Self { path: path.to_owned(), file, pending: Batch::default(), written: 0, checkpointed: None })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            pending: Batch::default(),
+            written: 0,
+            sums: Vec::new(),
+            checkpointed: None,
+        })
     }
 
     /// Adds events.
@@ -99,6 +109,8 @@ impl Writer {
         let mut pairs = pairs(info);
         pairs.push(KeyValue::new(key::NOTE.to_owned(), note));
         pairs.push(KeyValue::new(key::UNFINISHED.to_owned(), None));
+        let groups = self.file.flushed_row_groups();
+        let pairs = with_sums(pairs, groups.iter(), &self.sums);
         let properties = self.file.properties();
         let about = FileMetaData::new(
             properties.writer_version().as_num(),
@@ -108,7 +120,7 @@ impl Writer {
             Arc::new(SchemaDescriptor::new(Arc::new(schema()))),
             None,
         );
-        let directory = ParquetMetaData::new(about, self.file.flushed_row_groups().to_vec());
+        let directory = ParquetMetaData::new(about, groups.to_vec());
         let mut bytes = Vec::new();
         ParquetMetaDataWriter::new(&mut bytes, &directory).finish().map_err(|e| problem(&self.path, e))?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
@@ -125,7 +137,7 @@ impl Writer {
         if !self.pending.events.is_empty() {
             self.write_group()?;
         }
-        for pair in pairs(info) {
+        for pair in with_sums(pairs(info), self.file.flushed_row_groups().iter(), &self.sums) {
             self.file.append_key_value_metadata(pair);
         }
         self.file.close().map_err(|e| problem(&self.path, e))?;
@@ -135,6 +147,10 @@ impl Writer {
     fn write_group(&mut self) -> Result<()> {
         let done = self.file.next_row_group().and_then(|group| write_columns(group, &self.pending));
         done.map_err(|e| problem(&self.path, e))?;
+        self.file.flush().map_err(|e| Error::io(&self.path, e))?;
+        if let Some(group) = self.file.flushed_row_groups().last().cloned() {
+            self.sums.extend(self.file.inner_mut().sums(&group));
+        }
         self.written += self.pending.events.len() as u64;
         self.pending.clear();
         Ok(())
@@ -153,7 +169,7 @@ fn pairs(info: &Info) -> Vec<KeyValue> {
 }
 
 fn write_columns(
-    mut group: SerializedRowGroupWriter<'_, File>,
+    mut group: SerializedRowGroupWriter<'_, Kept<File>>,
     batch: &Batch,
 ) -> parquet::errors::Result<()> {
     let (mut wide, mut narrow) = (Vec::new(), Vec::new());
