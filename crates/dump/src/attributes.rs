@@ -140,8 +140,8 @@ mod tests {
         assert!(some.len() == 2 && wrong.is_some());
     }
 
-    /// Promise: access control lists are in a stream as FreeBSD has them; those of ext2 come as Linux
-    /// has them.
+    /// Promise: access control lists are in a stream as FreeBSD has them; those of ext2 come as
+    /// Linux has them.
     #[test]
     fn lists_are_translated() {
         let linux = |perm| Acl::minimal(perm).to_linux();

@@ -1,5 +1,5 @@
-//! Access control lists on whole file systems: mode and list agree after any operation, the disk has
-//! them as the BSDs do, and malformed ones open nothing.
+//! Access control lists on whole file systems: mode and list agree after any operation, the disk
+//! has them as the BSDs do, and malformed ones open nothing.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -109,7 +109,7 @@ fn acl(entries: &[(Who, u8)]) -> Acl {
     Acl::new(entries.iter().map(|&(who, perm)| Entry { who, perm }).collect()).unwrap()
 }
 
-/// The list `u::rwx,u:1001:rw-,g::r-x,m::rwx,o::---`.
+/// Returns the list `u::rwx,u:1001:rw-,g::r-x,m::rwx,o::---`.
 fn list() -> Acl {
     acl(&[(Who::Owner, 7), (Who::User(1001), 6), (Who::OwningGroup, 5), (Who::Mask, 7), (Who::Other, 0)])
 }
@@ -448,8 +448,8 @@ fn enforced_without_a_kernel() {
     fs.unmount().unwrap();
 }
 
-/// Promise: a list of `NFSv4` is shown as NFS has it and kept until chmod changes permissions, which
-/// removes it as on FreeBSD; other changes leave it alone.
+/// Promise: a list of `NFSv4` is shown as NFS has it and kept until chmod changes permissions,
+/// which removes it as on FreeBSD; other changes leave it alone.
 #[test]
 fn nfs4_lists() {
     let device = make(Dialect::FreeBsd, Endian::Little);

@@ -38,8 +38,8 @@
 //!   (`POSIX_ACL`): it asks for the list of each file that somebody but its owner uses, once, and
 //!   forgets it when it changes mode or list. It knows nothing of default lists: a new file gets
 //!   its list from the file system, and only where there is none the umask counts, which the kernel
-//!   therefore sends (`DONT_MASK`). Not with `uid=`, `umask=` and such: what they show does not come
-//!   from the lists.
+//!   therefore sends (`DONT_MASK`). Not with `uid=`, `umask=` and such: what they show does not
+//!   come from the lists.
 //!
 //! No call here may wait for the kernel: the kernel may be waiting for this server.
 

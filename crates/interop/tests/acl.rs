@@ -1,5 +1,5 @@
-//! Access control lists on mounts: `setfacl`, `getfacl`, and users whom the kernel lets in or not, in
-//! comparison with a file system of the kernel; and the roads on which lists leave an image.
+//! Access control lists on mounts: `setfacl`, `getfacl`, and users whom the kernel lets in or not,
+//! in comparison with a file system of the kernel; and the roads on which lists leave an image.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -80,8 +80,8 @@ fn step(rng: &mut StdRng) -> String {
 }
 
 /// Promise: whatever root and other users do to lists, modes and names, each of them is let in or
-/// refused, and each file gets the lists, as on the file system of the kernel that has the temporary
-/// files; the next mount shows the same, and the check finds nothing.
+/// refused, and each file gets the lists, as on the file system of the kernel that has the
+/// temporary files; the next mount shows the same, and the check finds nothing.
 #[test]
 fn torture_as_the_kernel_does() -> Result<()> {
     let given = |name| env::var(name).ok().and_then(|value| value.parse().ok());

@@ -186,8 +186,8 @@ pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
 }
 
 /// Checks that `cred` may apply `set` to `attr`, and returns the changes to apply, which clear
-/// set-id bits where necessary. `acl` is the list of the file, if it has one. `writable` means that the file is open for writing, which permits
-/// setting its size.
+/// set-id bits where necessary. `acl` is the list of the file, if it has one. `writable` means that
+/// the file is open for writing, which permits setting its size.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without ownership, [`Error::Access`] without write permission.

@@ -13,8 +13,8 @@ pub const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 /// Name by which Linux asks for the list that new files of a directory get.
 pub const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
-/// Name by which Linux asks for a list of `NFSv4`, as NFS transfers it. It is not listed, and cannot
-/// be set.
+/// Name by which Linux asks for a list of `NFSv4`, as NFS transfers it. It is not listed, and
+/// cannot be set.
 pub const NFS4_ACL: &[u8] = b"system.nfs4_acl";
 
 /// Whom an entry is about, in the order of a list.
@@ -76,7 +76,8 @@ impl Acl {
     }
 
     /// Returns a list that grants nothing to anybody but the owner: for a file whose list cannot be
-    /// read, so that nobody gets what it may have denied. The mask tells it from a minimal one.
+    /// read, so that nobody gets what it may have denied. The mask makes it differ from a minimal
+    /// one.
     #[must_use]
     pub fn only_owner(perm: u32) -> Self {
         let none = |who| Entry { who, perm: 0 };

@@ -25,7 +25,8 @@ use std::sync::Arc;
 ///
 /// Changes the parameters that can be changed after newfs: the cluster size, the blocks of a file
 /// in one cylinder group, the reserve, the optimisation, expected files, the volume name, soft
-/// updates, and access control lists. They are stored in the superblock; blocks of existing files are not moved.
+/// updates, and access control lists. They are stored in the superblock; blocks of existing files
+/// are not moved.
 ///
 /// Each change is printed. All options are checked before anything is written. The reserve (-m),
 /// the optimisation (-o) and the rotational delay (-d) can be changed while the file system is

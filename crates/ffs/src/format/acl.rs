@@ -1,9 +1,9 @@
 //! Access control lists as FreeBSD and NetBSD store them (`sys/sys/acl.h`): extended attributes of
 //! the name space of the system that hold one structure of fixed size.
 //!
-//! Lists of POSIX.1e are a `struct oldacl`: a count, and room for 32 entries of a tag, the number of
-//! a user or group, and permissions. What such a list says of the owner, of others, and of the mask
-//! (the group, without a mask) does not count: the permission bits of the file do, which chmod
+//! Lists of POSIX.1e are a `struct oldacl`: a count, and room for 32 entries of a tag, the number
+//! of a user or group, and permissions. What such a list says of the owner, of others, and of the
+//! mask (the group, without a mask) does not count: the permission bits of the file do, which chmod
 //! changes without the list. So both systems put them into the list when they read it, and so do
 //! we. Lists of `NFSv4` are a `struct acl`, with room for 254 entries.
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use spindle_vfs::acl::Who;
 
-    /// The list `u::rwx,u:1001:r-x,g::r--,g:70000:-w-,m::rwx,o::---`.
+    /// Returns the list `u::rwx,u:1001:r-x,g::r--,g:70000:-w-,m::rwx,o::---`.
     fn list() -> Acl {
         let entries = [
             (Who::Owner, 7),

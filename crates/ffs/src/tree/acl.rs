@@ -1,7 +1,7 @@
 //! Access control lists: what the attributes that hold them mean ([`crate::format::acl`]).
 //!
 //! Lists of POSIX.1e are shown and set under Linux's names and in Linux's form, and under no other,
-//! so that whoever copies all attributes copies each list once. The permission bits of the inode
+//! so that who copies all attributes copies each list once. The permission bits of the inode
 //! are a part of the list: setting it changes them in the same transaction, and reading it takes
 //! them from the inode. So chmod needs to change nothing but the inode, and what the stored list
 //! says of the same bits may be out of date, as it is on FreeBSD and NetBSD.
@@ -48,7 +48,8 @@ impl Ffs {
         (!shown).then_some(key)
     }
 
-    /// Returns a list in the form of this file system, for one that is set as it was stored elsewhere.
+    /// Returns a list in the form of this file system, for one that is set as it was stored
+    /// elsewhere.
     pub(super) fn own_form(&self, key: (u8, &[u8]), value: &[u8]) -> Option<Vec<u8>> {
         let is_list = [(SPACE, POSIX1E_ACCESS), (SPACE, POSIX1E_DEFAULT)].contains(&key);
         let acl = decode_any(value).filter(|_| is_list)?;
@@ -183,8 +184,8 @@ impl Ffs {
     }
 
     /// Makes the list of a file follow a change of its permission bits. One of POSIX.1e does by
-    /// itself; one of `NFSv4` is removed, as FreeBSD removes it: the permission bits are all that is
-    /// left of it.
+    /// itself; one of `NFSv4` is removed, as FreeBSD removes it: the permission bits are all that
+    /// is left of it.
     pub(crate) fn acl_follows_chmod(
         &self,
         tx: &Tx<'_>,

@@ -375,8 +375,8 @@ impl Server {
         }
     }
 
-    /// Returns the error for an attribute that is not passed on to the file system. After ENOSYS the
-    /// kernel asks for none any more, not even for access control lists.
+    /// Returns the error for an attribute that is not passed on to the file system. After ENOSYS
+    /// the kernel asks for none any more, not even for access control lists.
     fn refusal_of_xattr(&self, name: &[u8]) -> Option<i32> {
         if self.acls && is_acl_name(name) || self.xattrs && has_name_space(name) {
             None

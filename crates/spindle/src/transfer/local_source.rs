@@ -278,8 +278,8 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Returns the extended attributes of the `user` name space, and access control lists; others have a
-/// meaning only on this machine.
+/// Returns the extended attributes of the `user` name space, and access control lists; others have
+/// a meaning only on this machine.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let list = match with_growing_buffer(|buffer| flistxattr(fd, buffer)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
