@@ -122,8 +122,8 @@ fn stored(device: &MemoryDevice, name: &[u8]) -> Option<Vec<u8>> {
     Some(bytes[value..value + 388].to_vec())
 }
 
-/// Promise: lists can be had where the superblock says so, on FreeBSD and NetBSD's UFS2ea in both
-/// byte orders, and nowhere else; they are on the disk as those systems have them.
+/// Promise: lists can be had where the superblock says so, on FreeBSD and on `UFS2ea` of NetBSD in
+/// both byte orders, and nowhere else; they are on the disk as those systems have them.
 #[test]
 fn where_the_superblock_says_so() {
     for (dialect, endian) in [
