@@ -4,7 +4,8 @@ use crate::date;
 use crate::describe::is_device;
 use crate::text::{human, mode_string, printable, quoted};
 use spindle_clock::Timestamp;
-use spindle_vfs::{Attr, FileKind};
+use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, NFS4_ACL};
+use spindle_vfs::{Attr, FileKind, FileSystem};
 use std::io::IsTerminal;
 
 /// How names are printed in a list.
@@ -52,11 +53,18 @@ pub fn size(attr: &Attr, in_units: bool) -> String {
     }
 }
 
-/// Returns what stands in front of a name: type and permissions, links, owner, group, these flags
-/// if they are wanted, this size and time.
-pub fn long(attr: &Attr, flags: Option<&str>, size: &str, time: &str) -> String {
+/// Returns true if a file has an access control list that says more than its permissions.
+pub fn has_acl(fs: &dyn FileSystem, attr: &Attr) -> bool {
+    attr.kind != FileKind::Symlink
+        && [ACCESS_ACL, DEFAULT_ACL, NFS4_ACL].iter().any(|name| fs.getxattr(attr.ino, name).is_ok())
+}
+
+/// Returns what stands in front of a name: type and permissions, with a plus if there is an access
+/// control list, links, owner, group, these flags if they are wanted, this size and time.
+pub fn long(attr: &Attr, has_acl: bool, flags: Option<&str>, size: &str, time: &str) -> String {
+    let (plus, width) = if has_acl { ("+", 2) } else { ("", 3) };
     format!(
-        "{} {:>3} {:>5} {:>5}{} {size:>12} {time}",
+        "{}{plus} {:>width$} {:>5} {:>5}{} {size:>12} {time}",
         mode_string(attr.kind, attr.perm),
         attr.nlink,
         attr.uid,

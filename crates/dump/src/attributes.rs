@@ -1,7 +1,10 @@
 //! Extended attributes in a stream: the records of UFS2, and Linux's blocks of ext2.
 
-use spindle_ffs::extattr;
+use spindle_ffs::{Dialect, acl, extattr};
 use spindle_ondisk::{Endian, Field};
+use spindle_vfs::Acl;
+use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, who};
+use std::borrow::Cow;
 
 /// Full names and values.
 pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
@@ -9,13 +12,17 @@ pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 /// Name spaces of UFS2 with the prefixes that their names have here.
 const SPACES: [(u8, &[u8]); 2] = [(1, b"user."), (2, b"system.")];
 /// Those of ext2.
-const EXT2_SPACES: [(u8, &[u8]); 5] = [
-    (1, b"user."),
-    (2, b"system.posix_acl_access"),
-    (3, b"system.posix_acl_default"),
-    (4, b"trusted."),
-    (6, b"security."),
-];
+const EXT2_SPACES: [(u8, &[u8]); 5] =
+    [(1, b"user."), (2, ACCESS_ACL), (3, DEFAULT_ACL), (4, b"trusted."), (6, b"security.")];
+
+/// Access control lists of POSIX.1e: their names for Linux, and those that they have in UFS2.
+const LISTS: [(&[u8], &[u8]); 2] = [(ACCESS_ACL, acl::POSIX1E_ACCESS), (DEFAULT_ACL, acl::POSIX1E_DEFAULT)];
+
+/// Returns a list in the form of UFS2.
+fn stored_list(value: &[u8]) -> Option<Vec<u8>> {
+    let list = Acl::from_linux(value).ok().flatten()?;
+    acl::encode(&list, Dialect::FreeBsd, Endian::Little).ok()
+}
 
 /// Returns attributes as UFS2 has them, little-endian, and how many it cannot have.
 #[must_use]
@@ -24,8 +31,13 @@ pub fn encode(attributes: &[(Vec<u8>, Vec<u8>)]) -> (Vec<u8>, usize) {
     let mut left_out = 0;
     for (name, value) in attributes {
         let split = SPACES.iter().find_map(|&(space, prefix)| Some((space, name.strip_prefix(prefix)?)));
-        let pushed = split.is_some_and(|(space, name)| {
-            extattr::push_record(&mut area, Endian::Little, space, name, value).is_ok()
+        let list = LISTS.iter().find(|(shown, _)| *shown == &name[..]);
+        let record = match list {
+            Some(&(_, stored)) => stored_list(value).map(|value| (acl::SPACE, stored, Cow::Owned(value))),
+            None => split.map(|(space, name)| (space, name, Cow::Borrowed(&value[..]))),
+        };
+        let pushed = record.is_some_and(|(space, name, value)| {
+            extattr::push_record(&mut area, Endian::Little, space, name, &value).is_ok()
         });
         left_out += usize::from(!pushed);
     }
@@ -75,12 +87,37 @@ pub fn decode_ext2(bytes: &[u8], endian: Endian) -> (Attributes, Option<String>)
             return (found, wrong("an entry that does not fit"));
         };
         match EXT2_SPACES.iter().find(|(space, _)| *space == index) {
+            Some((_, prefix)) if LISTS.iter().any(|(shown, _)| shown == prefix) => {
+                let Some(list) = list_of_ext2(value, endian) else {
+                    return (found, wrong("a malformed access control list"));
+                };
+                found.push((prefix.to_vec(), list.to_linux()));
+            }
             Some((_, prefix)) => found.push(([prefix, name].concat(), value.to_vec())),
             None => return (found, Some(format!("the unknown name space {index}"))),
         }
         at += (16 + name_len).next_multiple_of(4);
     }
     (found, None)
+}
+
+/// Returns an access control list of ext2: a version, and entries, of which only those of users and
+/// groups have a number.
+fn list_of_ext2(value: &[u8], endian: Endian) -> Option<Acl> {
+    const VERSION: u32 = 1;
+    let (version, mut rest) = value.split_at_checked(4)?;
+    let mut entries = Vec::new();
+    while let Some((head, behind)) = rest.split_at_checked(4) {
+        let tag = u32::from(u16::get(head, endian));
+        let has_id = matches!(tag, 0x02 | 0x08);
+        let (id, behind) = behind.split_at_checked(if has_id { 4 } else { 0 })?;
+        let id = if has_id { u32::get(id, endian) } else { u32::MAX };
+        let perm = u8::try_from(u16::get(&head[2..], endian)).ok()?;
+        entries.push(Entry { who: who(tag, id)?, perm });
+        rest = behind;
+    }
+    let whole = rest.is_empty() && u32::get(version, endian) == VERSION;
+    Acl::new(entries).ok().filter(|_| whole)
 }
 
 #[cfg(test)]
@@ -101,6 +138,28 @@ mod tests {
         assert_eq!(decode(&area, Endian::Little), (kept.to_vec(), None));
         let (some, wrong) = decode(&area[..area.len() - 8], Endian::Little);
         assert!(some.len() == 2 && wrong.is_some());
+    }
+
+    /// Promise: access control lists are in a stream as FreeBSD has them; those of ext2 come as
+    /// Linux has them.
+    #[test]
+    fn lists_are_translated() {
+        let linux = |perm| Acl::minimal(perm).to_linux();
+        let lists = [pair("system.posix_acl_access", &linux(0o640)), pair("user.a", b"1")];
+        let (area, left_out) = encode(&lists);
+        assert_eq!(left_out, 0);
+        let record = extattr::records(&area, Endian::Little).next().unwrap().unwrap();
+        assert_eq!((record.space, record.name), (2, &b"posix1e.acl_access"[..]));
+        assert_eq!((record.value.len(), &record.value[..8]), (388, &[3, 0, 0, 0, 1, 0, 0, 0][..]));
+        assert_eq!(acl::decode_any(record.value), Some(Acl::minimal(0o640)));
+        assert_eq!(encode(&[pair("system.posix_acl_default", b"none")]).1, 1);
+        let bytes = [1, 0, 0, 0, 1, 0, 6, 0, 4, 0, 4, 0, 0x20, 0, 0, 0];
+        assert_eq!(list_of_ext2(&bytes, Endian::Little), Some(Acl::minimal(0o640)));
+        let named = [&bytes[..8], &[2, 0, 7, 0, 9, 0, 0, 0], &bytes[8..12], &[16, 0, 4, 0], &bytes[12..]];
+        assert_eq!(list_of_ext2(&named.concat(), Endian::Little).unwrap().entries().len(), 5);
+        for len in 0..bytes.len() {
+            assert_eq!(list_of_ext2(&bytes[..len], Endian::Little), None);
+        }
     }
 
     /// Promise: a block of ext2 as Linux's dump has written it is read, and no byte of it leads out

@@ -34,6 +34,8 @@ mod volume;
 pub use self::log::LogUse;
 pub use self::log::locate::{FoundLog, LogPlace};
 pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
+pub use format::acl;
+pub use format::acl::AclKind;
 pub use format::ckhash::check_hash;
 pub use format::dialect::Dialect;
 pub use format::extattr;

@@ -110,7 +110,8 @@ fn device_numbers_are_coded_as_the_system_does() {
     ] {
         let device = make(dialect, Format::Ufs2, Endian::Little);
         let fs = open(&device, LogUse::Never);
-        let node = NewNode { kind: FileKind::CharDevice, perm: 0o600, uid: 0, gid: 0, rdev, target: b"" };
+        let node =
+            NewNode { kind: FileKind::CharDevice, perm: 0o600, uid: 0, gid: 0, masked: 0, rdev, target: b"" };
         let ino = fs.create(fs.root(), b"device", &node, Privilege::Root).unwrap().ino;
         fs.unmount().unwrap();
         let superblock = Superblock::open(&*device).unwrap();

@@ -5,6 +5,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::AclKind;
 use spindle_ffs::check::{Options as CheckOptions, check};
 use spindle_ffs::newfs::{Format, Optimization, Parameters, Plan, write};
 use spindle_ffs::ondisk::flags;
@@ -60,6 +61,13 @@ fn assert_clean(device: &MemoryDevice, what: &str) {
     assert!(report.is_clean() && report.marked_clean && found.is_empty(), "{what}: {found:?}");
 }
 
+/// Returns the settings that can be changed at once: lists of `NFSv4` exclude those of POSIX.1e.
+fn settings_at_once(superblock: &Superblock) -> Vec<(Parameter, Value)> {
+    let mut settings = settings(superblock);
+    settings.retain(|(parameter, _)| *parameter != Parameter::Nfs4Acls);
+    settings
+}
+
 /// Wishes for everything that this file system has, each other than what it is.
 fn all_changed(superblock: &Superblock) -> Tuning {
     let has = |parameter| settings(superblock).iter().any(|(known, _)| *known == parameter);
@@ -75,6 +83,8 @@ fn all_changed(superblock: &Superblock) -> Tuning {
         avgfpdir: has(Parameter::Avgfpdir).then(|| fs.fs_avgfpdir + 1),
         label: has(Parameter::Label).then(|| "tuned-1".into()),
         soft_updates: has(Parameter::SoftUpdates).then_some(true),
+        posix_acls: has(Parameter::PosixAcls).then_some(true),
+        nfs4_acls: None,
     }
 }
 
@@ -92,11 +102,11 @@ fn changes_land() {
         let report = tune(&device, &tuning, AT_ONCE).unwrap();
         assert_eq!(report.replicas, 0, "{what}");
         let reported: Vec<_> = report.changes.iter().map(|c| (c.parameter, c.old.clone())).collect();
-        assert_eq!(reported, settings(&old), "{what}: everything was changed");
+        assert_eq!(reported, settings_at_once(&old), "{what}: everything was changed");
         assert!(report.changes.iter().all(|c| c.old != c.new), "{what}: {:?}", report.changes);
         let now: Vec<_> = report.changes.iter().map(|c| (c.parameter, c.new.clone())).collect();
         let reread = Superblock::open(&device).unwrap();
-        assert_eq!(settings(&reread), now, "{what}");
+        assert_eq!(settings_at_once(&reread), now, "{what}");
         assert_clean(&device, &what);
 
         let (layout, after) = (&old.layout, bytes(&device));
@@ -113,7 +123,7 @@ fn changes_land() {
         let replicas: Vec<u64> = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx))).collect();
         for &at in &replicas {
             let replica = Superblock::read_replica(&device, at, layout.fs_sblockloc).unwrap();
-            assert_eq!(settings(&replica), now, "{what}: byte {at}");
+            assert_eq!(settings_at_once(&replica), now, "{what}: byte {at}");
             if replica.fs.fs_sblockactualloc > 0 {
                 assert_eq!(replica.fs.fs_sblockactualloc, at.cast_signed(), "{what}");
             }
@@ -259,4 +269,36 @@ fn advice() {
         })
         .unwrap();
     assert!(notes(8, Some(Optimization::Time)).contains("only root"));
+}
+
+/// Promise: lists of POSIX.1e and of `NFSv4` are switched on and off, one of them at a time, and
+/// only where there are attributes in inodes.
+#[test]
+fn access_control_lists() {
+    let posix = |on| Tuning { posix_acls: Some(on), ..Tuning::default() };
+    let nfs4 = |on| Tuning { nfs4_acls: Some(on), ..Tuning::default() };
+    let device = make(&wish(Format::Ufs2, None, None));
+    let acls = || Superblock::open(&device).unwrap().acls();
+    assert_eq!(acls(), AclKind::None);
+    tune(&device, &posix(true), AT_ONCE).unwrap();
+    assert_eq!(acls(), AclKind::Posix);
+    assert!(refusal(tune(&device, &nfs4(true), AT_ONCE)).contains("one of the two"));
+    tune(&device, &Tuning { posix_acls: Some(false), ..nfs4(true) }, AT_ONCE).unwrap();
+    assert_eq!(acls(), AclKind::Nfs4);
+    assert!(refusal(tune(&device, &posix(true), AT_ONCE)).contains("one of the two"));
+    assert!(
+        refusal(tune(&device, &Tuning { posix_acls: Some(true), ..nfs4(true) }, AT_ONCE)).contains("POSIX")
+    );
+    tune(&device, &nfs4(false), AT_ONCE).unwrap();
+    assert_eq!(acls(), AclKind::None);
+    assert_clean(&device, "tuned");
+    for other in [
+        wish(Format::Ufs1, None, None),
+        wish(Format::Ufs2, Some(Dialect::NetBsd), None),
+        wish(Format::Ufs1, Some(Dialect::Bsd44), None),
+    ] {
+        let device = make(&other);
+        assert!(refusal(tune(&device, &posix(true), AT_ONCE)).contains("keep them in inodes"));
+        assert!(refusal(tune(&device, &nfs4(true), AT_ONCE)).contains("keep them in inodes"));
+    }
 }

@@ -183,6 +183,11 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
+    /// Returns true if owners or permissions are shown that are not those of the files.
+    pub(crate) fn changes_shown_attrs(&self) -> bool {
+        self.uid.is_some() || self.gid.is_some() || self.file_mask.is_some() || self.dir_mask.is_some()
+    }
+
     /// Parses one `-o` string into these options. A backslash escapes the next character, so
     /// that a name can contain a comma.
     ///

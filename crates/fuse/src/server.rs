@@ -34,6 +34,12 @@
 //!   up `security.capability` at every write. In return the server must clear the set-id bits of a
 //!   file that is written, truncated or given to another owner, and must invalidate the attributes
 //!   in the kernel ([`Inner::clear_setid`]).
+//! - If the file system has access control lists of POSIX.1e, the kernel enforces them
+//!   (`POSIX_ACL`): it asks for the list of each file that somebody but its owner uses, once, and
+//!   forgets it when it changes mode or list. It knows nothing of default lists: a new file gets
+//!   its list from the file system, and only where there is none the umask counts, which the kernel
+//!   therefore sends (`DONT_MASK`). Not with `uid=`, `umask=` and such: what they show does not
+//!   come from the lists.
 //!
 //! No call here may wait for the kernel: the kernel may be waiting for this server.
 
@@ -48,6 +54,7 @@ use crate::options::{Access, MountOptions};
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
 use spindle_clock::RwLock;
+use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
     Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
@@ -95,6 +102,8 @@ pub(crate) struct Inner {
     vfs: Vfs,
     state: Arc<ServerState>,
     xattrs: bool,
+    /// The kernel enforces access control lists.
+    acls: bool,
     /// The kernel supports opens without a request, and there is no observer.
     zero_message_open: AtomicBool,
     /// The option `writeback` is set.
@@ -141,6 +150,7 @@ impl Server {
             vfs: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
             state,
             xattrs: options.xattrs && fs.limits().xattrs,
+            acls: fs.limits().acls && !options.changes_shown_attrs(),
             zero_message_open: AtomicBool::new(true),
             writeback: options.writeback,
             writes_cached: AtomicBool::new(false),
@@ -427,8 +437,18 @@ fn without_setid(attr: &Attr) -> Option<u32> {
     (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
 }
 
-fn new_node<'a>(req: &Request, kind: FileKind, mode: u32, rdev: Rdev, target: &'a [u8]) -> NewNode<'a> {
-    NewNode { kind, perm: mode & 0o7777, uid: req.uid(), gid: req.gid(), rdev, target }
+/// Returns a node to create. With access control lists the kernel leaves the umask to us; otherwise
+/// the mode has nothing any more for it to take away.
+fn new_node<'a>(
+    req: &Request,
+    kind: FileKind,
+    (mode, umask): (u32, u32),
+    rdev: Rdev,
+    target: &'a [u8],
+) -> NewNode<'a> {
+    let masked = mode & umask & 0o777;
+    let perm = mode & 0o7777 & !masked;
+    NewNode { kind, perm, masked, uid: req.uid(), gid: req.gid(), rdev, target }
 }
 
 /// Writes as many bytes as possible. Returns their number, and the error if it is not all.
@@ -488,7 +508,7 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
 }
 
 /// Returns true for the name spaces that our formats have. The kernel also asks for others, and for
-/// access control lists in its own format; programs must see that there are none.
+/// access control lists, which are not passed on unless the kernel enforces them.
 fn has_name_space(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name.starts_with(b"system.") && !name.starts_with(b"system.posix_acl_")
+    name.starts_with(b"user.") || name.starts_with(b"system.") && !is_acl_name(name)
 }

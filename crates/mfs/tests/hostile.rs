@@ -37,7 +37,7 @@ fn clock() -> Arc<ManualClock> {
 
 fn make_file(fs: &Mfs, dir: Ino, name: &str, kind: FileKind) -> Result<Ino> {
     let target: &[u8] = if kind == FileKind::Symlink { b"somewhere" } else { b"" };
-    let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev::default(), target };
+    let node = NewNode { kind, perm: 0o755, uid: 0, gid: 0, masked: 0, rdev: Rdev::default(), target };
     let ino = fs.create(dir, name.as_bytes(), &node, BY)?.ino;
     fs.forget(ino, 1);
     Ok(ino)

@@ -249,7 +249,7 @@ impl Node {
                 return Err(Failure::Value(format!("mode {mode:o} has no kind of file")));
             };
             let rdev = Rdev { major: device.0, minor: device.1 };
-            let node = NewNode { kind, perm: mode & 0o7777, uid, gid, rdev, target };
+            let node = NewNode { kind, perm: mode & 0o7777, masked: 0, uid, gid, rdev, target };
             let made = open.vfs.create(&OWNER, ino, name, &node).named(name)?;
             let held = Self(Arc::new(Held::new(&self.0.shared, open, made.ino)));
             if made.gid != gid {

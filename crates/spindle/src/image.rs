@@ -9,7 +9,7 @@ use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Claim, Device, Spec};
-use spindle_ffs::{Allocation, Dialect, Ffs, LOG_NAME, LogUse};
+use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, LOG_NAME, LogUse};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
@@ -295,6 +295,15 @@ impl Image {
         match &self.kind {
             Opened::Ffs(ffs) => Some(ffs.superblock().dialect),
             Opened::Old(_) | Opened::Mfs(_) => None,
+        }
+    }
+
+    /// Returns which access control lists its superblock has switched on.
+    #[must_use]
+    pub fn acls(&self) -> AclKind {
+        match &self.kind {
+            Opened::Ffs(ffs) => ffs.superblock().acls(),
+            Opened::Old(_) | Opened::Mfs(_) => AclKind::None,
         }
     }
 

@@ -110,7 +110,7 @@ fn make(name: &'static str, parameters: &Parameters) -> Base {
 /// Returns a node of a kind, for root.
 #[must_use]
 pub const fn node(kind: FileKind, target: &[u8]) -> NewNode<'_> {
-    NewNode { kind, perm: 0o755, uid: 0, gid: 0, rdev: Rdev { major: 3, minor: 7 }, target }
+    NewNode { kind, perm: 0o755, uid: 0, gid: 0, masked: 0, rdev: Rdev { major: 3, minor: 7 }, target }
 }
 
 /// Fills a file system with every structure of the format: fragments, all levels of indirect

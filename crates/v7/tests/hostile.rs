@@ -108,7 +108,8 @@ fn work(fs: &V7, victim: &Victim) {
     let root = fs.root();
     let [dir, sub, file, other] =
         [victim.dir, victim.sub, victim.file, victim.other].map(|ino| Ino(ino.into()));
-    let node = |kind| NewNode { kind, perm: 0o644, uid: 1, gid: 1, rdev: Rdev::default(), target: b"" };
+    let node =
+        |kind| NewNode { kind, perm: 0o644, uid: 1, gid: 1, masked: 0, rdev: Rdev::default(), target: b"" };
     let _ = fs
         .create(dir, b"new", &node(FileKind::Regular), by)
         .map(|new| fs.write(new.ino, 100, &[1; 10_000], by));
@@ -209,6 +210,7 @@ fn a_damaged_count_of_free_inodes() {
             perm: 0o644,
             uid: 1,
             gid: 1,
+            masked: 0,
             rdev: Rdev::default(),
             target: b"",
         };

@@ -3,7 +3,7 @@
 //! A refusal by permission bits is [`Error::Access`]; a refusal for lack of ownership or because of
 //! file flags is [`Error::NotPermitted`].
 
-use crate::{Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
+use crate::{Acl, Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
 
 // Bits of a mode (POSIX `sys/stat.h`).
@@ -68,7 +68,7 @@ impl Cred<'_> {
         if self.is_root() { Privilege::Root } else { Privilege::User }
     }
 
-    fn owns(&self, attr: &Attr) -> bool {
+    pub(crate) fn owns(&self, attr: &Attr) -> bool {
         self.is_root() || self.uid == attr.uid
     }
 }
@@ -107,14 +107,17 @@ impl Access {
     }
 }
 
-/// Checks permission bits.
+/// Checks permission bits, or the access control list that they are a part of.
 ///
 /// # Errors
 /// [`Error::Access`] if they do not grant `want`; [`Error::NotPermitted`] if a file flag forbids
 /// writing.
-pub fn permit(attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
+pub fn permit(attr: &Attr, acl: Option<&Acl>, cred: &Cred<'_>, want: Access) -> Result<()> {
     if want.includes(Access::WRITE) {
         permit_write_by_flags(attr.flags, true)?;
+    }
+    if let Some(acl) = acl.filter(|_| !cred.is_root()) {
+        return if acl.grants(attr, cred, want) { Ok(()) } else { Err(Error::Access) };
     }
     let granted = if cred.is_root() {
         let executable = attr.kind == FileKind::Directory || attr.perm & 0o111 != 0;
@@ -149,14 +152,15 @@ pub fn permit_removal_by_flags(dir: &Attr, attr: &Attr) -> Result<()> {
     if held == 0 { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// Checks that `cred` may remove or rename a name of `attr` in `dir`: this needs write and search
-/// permission, and in a sticky directory ownership of the file or the directory.
+/// Checks that `cred` may remove or rename a name of `attr` in `dir`, which may have a list: this
+/// needs write and search permission, and in a sticky directory ownership of the file or the
+/// directory.
 ///
 /// # Errors
 /// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] because of the
 /// sticky bit.
-pub fn permit_removal(dir: &Attr, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
-    permit(dir, cred, Access::WRITE.and(Access::EXECUTE))?;
+pub fn permit_removal(dir: &Attr, acl: Option<&Acl>, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
+    permit(dir, acl, cred, Access::WRITE.and(Access::EXECUTE))?;
     let free = dir.perm & S_ISVTX == 0 || cred.owns(dir) || cred.owns(attr);
     if free { Ok(()) } else { Err(Error::NotPermitted) }
 }
@@ -182,12 +186,18 @@ pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
 }
 
 /// Checks that `cred` may apply `set` to `attr`, and returns the changes to apply, which clear
-/// set-id bits where necessary. `writable` means that the file is open for writing, which permits
-/// setting its size.
+/// set-id bits where necessary. `acl` is the list of the file, if it has one. `writable` means that
+/// the file is open for writing, which permits setting its size.
 ///
 /// # Errors
 /// [`Error::NotPermitted`] without ownership, [`Error::Access`] without write permission.
-pub fn permit_setattr(attr: &Attr, cred: &Cred<'_>, set: &SetAttr, writable: bool) -> Result<SetAttr> {
+pub fn permit_setattr(
+    attr: &Attr,
+    acl: Option<&Acl>,
+    cred: &Cred<'_>,
+    set: &SetAttr,
+    writable: bool,
+) -> Result<SetAttr> {
     let mut set = set.clone();
     let must_own = |owned: bool| if owned { Ok(()) } else { Err(Error::NotPermitted) };
     let gives_away = set.uid.is_some_and(|uid| uid != attr.uid);
@@ -205,13 +215,13 @@ pub fn permit_setattr(attr: &Attr, cred: &Cred<'_>, set: &SetAttr, writable: boo
         (None, None) => {}
         (Some(SetTime::Now), Some(SetTime::Now)) => {
             if !cred.owns(attr) {
-                permit(attr, cred, Access::WRITE)?;
+                permit(attr, acl, cred, Access::WRITE)?;
             }
         }
         _ => must_own(cred.owns(attr))?,
     }
     if set.size.is_some() && !writable {
-        permit(attr, cred, Access::WRITE)?;
+        permit(attr, acl, cred, Access::WRITE)?;
     }
     let chowned = (set.uid.is_some() || set.gid.is_some()) && attr.kind != FileKind::Directory;
     let truncated = set.size.is_some() && !cred.is_root();
@@ -300,9 +310,9 @@ mod tests {
         {
             let file = attr(FileKind::Regular, perm, 1, 7);
             for want in [Access::READ, Access::WRITE, Access::EXECUTE, Access::from_bits(7)] {
-                assert_eq!(permit(&file, &Cred::user(1, 7), want).is_ok(), owner);
-                assert_eq!(permit(&file, &member, want).is_ok(), group);
-                assert_eq!(permit(&file, &Cred::user(3, 3), want).is_ok(), other);
+                assert_eq!(permit(&file, None, &Cred::user(1, 7), want).is_ok(), owner);
+                assert_eq!(permit(&file, None, &member, want).is_ok(), group);
+                assert_eq!(permit(&file, None, &Cred::user(3, 3), want).is_ok(), other);
             }
         }
     }
@@ -313,14 +323,14 @@ mod tests {
     fn superuser() {
         let root = Cred::root();
         let mut file = attr(FileKind::Regular, 0, 1, 1);
-        permit(&file, &root, Access::READ.and(Access::WRITE)).unwrap();
-        assert_eq!(errno(permit(&file, &root, Access::EXECUTE)), 13);
-        permit(&attr(FileKind::Directory, 0, 1, 1), &root, Access::EXECUTE).unwrap();
+        permit(&file, None, &root, Access::READ.and(Access::WRITE)).unwrap();
+        assert_eq!(errno(permit(&file, None, &root, Access::EXECUTE)), 13);
+        permit(&attr(FileKind::Directory, 0, 1, 1), None, &root, Access::EXECUTE).unwrap();
         file.perm = 0o001;
-        permit(&file, &root, Access::EXECUTE).unwrap();
+        permit(&file, None, &root, Access::EXECUTE).unwrap();
         file.flags = 0x2_0000;
-        assert_eq!(errno(permit(&file, &root, Access::WRITE)), 1);
-        permit(&file, &root, Access::READ).unwrap();
+        assert_eq!(errno(permit(&file, None, &root, Access::WRITE)), 1);
+        permit(&file, None, &root, Access::READ).unwrap();
     }
 
     /// Promise: in a sticky directory only the owner of the file or of the directory may remove the
@@ -330,10 +340,10 @@ mod tests {
         let dir = attr(FileKind::Directory, 0o1777, 1, 1);
         let file = attr(FileKind::Regular, 0o666, 2, 2);
         for (uid, expected) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
-            assert_eq!(errno(permit_removal(&dir, &file, &Cred::user(uid, 9))), expected, "user {uid}");
+            assert_eq!(errno(permit_removal(&dir, None, &file, &Cred::user(uid, 9))), expected, "user {uid}");
         }
         let closed = attr(FileKind::Directory, 0o755, 1, 1);
-        assert_eq!(errno(permit_removal(&closed, &file, &Cred::user(2, 2))), 13);
+        assert_eq!(errno(permit_removal(&closed, None, &file, &Cred::user(2, 2))), 13);
     }
 
     /// Promise: file flags protect names and attributes, also from the superuser.
@@ -388,11 +398,15 @@ mod tests {
         ];
         for (set, expected) in cases {
             for (cred, expected) in [&Cred::root(), &owner, &member, &other].into_iter().zip(expected) {
-                assert_eq!(errno(permit_setattr(&file, cred, &set, false)), expected, "{set:?} by {cred:?}");
+                assert_eq!(
+                    errno(permit_setattr(&file, None, cred, &set, false)),
+                    expected,
+                    "{set:?} by {cred:?}"
+                );
             }
         }
         let cut = SetAttr { size: Some(0), ..SetAttr::default() };
-        permit_setattr(&file, &other, &cut, true).unwrap();
+        permit_setattr(&file, None, &other, &cut, true).unwrap();
     }
 
     /// Promise: set-id bits are cleared by chown, by a truncation by a user, and by a group that
@@ -401,8 +415,9 @@ mod tests {
     fn set_id_bits_are_cleared() {
         let none = SetAttr::default();
         let file = attr(FileKind::Regular, 0o6755, 1, 10);
-        let applied =
-            |file: &Attr, cred: &Cred<'_>, set: &SetAttr| permit_setattr(file, cred, set, true).unwrap().perm;
+        let applied = |file: &Attr, cred: &Cred<'_>, set: &SetAttr| {
+            permit_setattr(file, None, cred, set, true).unwrap().perm
+        };
         let chown = SetAttr { gid: Some(10), ..none.clone() };
         assert_eq!(applied(&file, &Cred::root(), &chown), Some(0o755));
         assert_eq!(applied(&attr(FileKind::Directory, 0o6755, 1, 10), &Cred::root(), &chown), None);

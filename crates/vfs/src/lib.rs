@@ -10,12 +10,14 @@
 //! the file system frees an inode without names when its last reference is released. Unmounting
 //! makes all references void.
 //!
-//! Above the interface, each usable by itself: access rights ([`access`]), advisory locks
-//! ([`LockTable`]), and [`Vfs`], which combines both with open files and paths.
+//! Above the interface, each usable by itself: access rights ([`access`]), access control lists
+//! ([`acl`]), advisory locks ([`LockTable`]), and [`Vfs`], which combines them with open files and
+//! paths.
 //!
 //! The crate `spindle_conformance` tests every file system through this interface.
 
 pub mod access;
+pub mod acl;
 mod error;
 mod fs;
 mod locks;
@@ -25,6 +27,7 @@ mod types;
 mod vfs;
 
 pub use access::{APPEND, Access, Cred, GroupRule, permit_write_by_flags, without_set_id};
+pub use acl::Acl;
 pub use error::{Error, Objection, Result};
 pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};

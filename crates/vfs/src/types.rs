@@ -141,6 +141,9 @@ pub struct NewNode<'a> {
     pub kind: FileKind,
     /// Permission bits (`0o7777`), with the umask applied.
     pub perm: u32,
+    /// Permission bits that the umask has taken away. A default access control list of the
+    /// directory gives them back: it takes the place of the umask.
+    pub masked: u32,
     /// Owner.
     pub uid: u32,
     /// Group; the caller has applied set-group-id inheritance.
@@ -155,7 +158,7 @@ impl NewNode<'_> {
     /// Returns a node that belongs to root, without a device number or a target.
     #[must_use]
     pub const fn new(kind: FileKind, perm: u32) -> Self {
-        Self { kind, perm, uid: 0, gid: 0, rdev: Rdev { major: 0, minor: 0 }, target: b"" }
+        Self { kind, perm, masked: 0, uid: 0, gid: 0, rdev: Rdev { major: 0, minor: 0 }, target: b"" }
     }
 }
 
@@ -301,6 +304,9 @@ pub struct Limits {
     pub file_size_max: u64,
     /// True if there are extended attributes.
     pub xattrs: bool,
+    /// True if there are access control lists of POSIX.1e ([`crate::acl`]), as attributes with
+    /// Linux's names and in Linux's form.
+    pub acls: bool,
     /// Smallest step of a time stamp in nanoseconds.
     pub time_granularity_ns: u32,
     /// Earliest and latest second of a time stamp.

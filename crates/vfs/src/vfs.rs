@@ -15,7 +15,8 @@ mod files;
 mod names;
 
 use crate::access::{self, Access, Cred, GroupRule};
-use crate::{Attr, Error, FileSystem, FsStat, Ino, LockTable, Result};
+use crate::acl::{ACCESS_ACL, Acl};
+use crate::{Attr, Error, FileKind, FileSystem, FsStat, Ino, LockTable, Result};
 use files::OpenFiles;
 pub use files::{HandleId, OpenFlags};
 use std::sync::Arc;
@@ -108,15 +109,29 @@ impl Vfs {
         if want.includes(Access::WRITE) && self.fs.read_only() {
             return Err(Error::ReadOnly);
         }
-        access::permit(&self.fs.getattr(ino)?, cred, want)
+        let attr = self.fs.getattr(ino)?;
+        access::permit(&attr, self.acl(&attr, cred)?.as_ref(), cred, want)
     }
 
     fn checks(&self) -> bool {
         self.options.checking == Checking::Checked
     }
 
-    /// Checks permission bits, if this front is responsible for them.
+    /// Returns the access control list of a file, if it decides about the access of `cred`.
+    fn acl(&self, attr: &Attr, cred: &Cred<'_>) -> Result<Option<Acl>> {
+        let decides = !cred.is_root() && cred.uid != attr.uid && attr.kind != FileKind::Symlink;
+        if !decides || !self.fs.limits().acls {
+            return Ok(None);
+        }
+        match self.fs.getxattr(attr.ino, ACCESS_ACL) {
+            Ok(value) => Acl::from_linux(&value),
+            Err(Error::NoAttribute) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks permission bits and lists, if this front is responsible for them.
     fn permit(&self, attr: &Attr, cred: &Cred<'_>, want: Access) -> Result<()> {
-        if self.checks() { access::permit(attr, cred, want) } else { Ok(()) }
+        if self.checks() { access::permit(attr, self.acl(attr, cred)?.as_ref(), cred, want) } else { Ok(()) }
     }
 }

@@ -180,7 +180,9 @@ impl Finder<'_> {
 
     fn list(&mut self, visit: &Visit) -> Result<()> {
         let attr = &visit.attr;
-        let long = listing::long(attr, None, &listing::size(attr, false), &listing::time(attr.mtime, false));
+        let has_acl = listing::has_acl(&**self.vfs.fs(), attr);
+        let (size, time) = (listing::size(attr, false), listing::time(attr.mtime, false));
+        let long = listing::long(attr, has_acl, None, &size, &time);
         let names = Names::Escaped;
         let mut line = format!("{:>8} {:>6} {long} {}", attr.ino.0, attr.blocks512, names.show(&visit.path));
         if attr.kind == FileKind::Symlink {

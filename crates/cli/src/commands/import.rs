@@ -43,8 +43,9 @@ use std::process::ExitCode;
 /// manifest of mtree(5) that names files of this machine. It is imported into the root directory of
 /// IMAGE, or into the directory IMAGE:/PATH, which is created if it does not exist. Import keeps
 /// names, contents, holes, hard and symbolic links, owners, permissions, times with nanoseconds,
-/// device nodes, fifos, sockets, and extended attributes of the user name space (UFS2). Existing
-/// files are replaced, existing directories are filled.
+/// device nodes, fifos, sockets, extended attributes of the user name space (UFS2), and access
+/// control lists if the image has them switched on (tunefs -a enable). Existing files are replaced,
+/// existing directories are filled.
 ///
 /// If IMAGE does not exist, or a size is given, a file system is created first, with the parameters
 /// of newfs. "-s fit", the default for a new image, creates the smallest one that holds everything

@@ -63,6 +63,7 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
             perm: 0o777,
             uid: caller.uid,
             gid: caller.gid,
+            masked: 0,
             rdev: Rdev::default(),
             target: source,
         };

@@ -316,7 +316,9 @@ impl<'v> Lister<'_, 'v> {
         if args.long {
             let time = listing::time(args.time(attr), args.full_time);
             let flags = args.flags.then(|| flags::names(attr.flags));
-            line += &listing::long(attr, flags.as_deref(), &listing::size(attr, args.human), &time);
+            let has_acl = listing::has_acl(&**self.vfs.fs(), attr);
+            let size = listing::size(attr, args.human);
+            line += &listing::long(attr, has_acl, flags.as_deref(), &size, &time);
             line.push(' ');
         }
         line += &self.names.show(name);

@@ -5,7 +5,7 @@ use crate::error::{Context, Result};
 use crate::image::{self, WriteArgs};
 use spindle::mode::Mode;
 use spindle::path::{resolve, resolve_parent};
-use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, Vfs};
+use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -71,9 +71,15 @@ fn make_one(vfs: &Vfs, dir: Ino, name: &[u8], perm: u32, caller: &Caller) -> Res
         perm,
         uid: caller.uid,
         gid: caller.gid,
+        masked: if perm == 0o777 & !caller.umask { 0o777 & caller.umask } else { 0 },
         rdev: Rdev::default(),
         target: b"",
     };
-    drop(Node::new(vfs, vfs.fs().create(dir, name, &node, Privilege::Root)?));
+    let made = Node::new(vfs, vfs.fs().create(dir, name, &node, Privilege::Root)?);
+    if node.masked == 0 && made.attr().perm != perm {
+        // What -m asks for stands above a default access control list of the parent.
+        let set = SetAttr { perm: Some(perm), ..SetAttr::default() };
+        vfs.fs().setattr(made.ino(), &set, Privilege::Root)?;
+    }
     Ok(())
 }

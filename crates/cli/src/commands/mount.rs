@@ -13,7 +13,7 @@ use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Claim, Part, Spec};
-use spindle_ffs::{Allocation, LogUse};
+use spindle_ffs::{AclKind, Allocation, LogUse};
 use spindle_fuse::{Access, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve};
 use spindle_trace::traced::Recorder;
 use spindle_vfs::{FileSystem, Ino, Observer};
@@ -294,6 +294,11 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
             log::warn!("{spec}: a multi-structured file system always uses its log; nolog changes nothing");
         }
         _ => {}
+    }
+    if image.acls() == AclKind::Nfs4 {
+        logger::note(format_args!(
+            "{spec}: has NFSv4 access control lists; they are shown, but only permission bits are enforced"
+        ));
     }
     if image.fs().read_only() && !options.read_only {
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));

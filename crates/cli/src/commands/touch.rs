@@ -129,9 +129,9 @@ fn touch(vfs: &Vfs, path: &[u8], args: &Args, set: &SetAttr, caller: &Caller) ->
                 return Ok(());
             }
             let (dir, name) = resolve_parent(vfs, path)?;
-            let perm = 0o666 & !caller.umask;
+            let (perm, masked) = (0o666 & !caller.umask, 0o666 & caller.umask);
             let (uid, gid, rdev) = (caller.uid, caller.gid, Rdev::default());
-            let new = NewNode { kind: FileKind::Regular, perm, uid, gid, rdev, target: b"" };
+            let new = NewNode { kind: FileKind::Regular, perm, masked, uid, gid, rdev, target: b"" };
             let made = vfs.fs().create(dir.ino(), name, &new, Privilege::Root);
             Node::new(vfs, made.named(path)?)
         }

@@ -24,8 +24,9 @@ use std::sync::Arc;
 /// Tune a file system
 ///
 /// Changes the parameters that can be changed after newfs: the cluster size, the blocks of a file
-/// in one cylinder group, the reserve, the optimisation, expected files, the volume name, and soft
-/// updates. They are stored in the superblock; blocks of existing files are not moved.
+/// in one cylinder group, the reserve, the optimisation, expected files, the volume name, soft
+/// updates, and access control lists. They are stored in the superblock; blocks of existing files
+/// are not moved.
 ///
 /// Each change is printed. All options are checked before anything is written. The reserve (-m),
 /// the optimisation (-o) and the rotational delay (-d) can be changed while the file system is
@@ -33,8 +34,9 @@ use std::sync::Arc;
 /// mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
-    The option letters are those of FreeBSD, except -a, which sets maxcontig as in older
-    systems; in FreeBSD 5 and later it sets access control lists.
+    The option letters are those of FreeBSD. With a number -a sets maxcontig, as in older systems;
+    with enable or disable it switches POSIX.1e access control lists on or off, as in FreeBSD 5 and
+    later. Lists that exist stay where they are, and are not obeyed while they are off.
     A mount uses clusters of maxcontig blocks unless the option cluster= is given.
     The BSDs keep a reserve of 5, 8 or 10 percent. With a smaller reserve, a full file system
     scatters its files more.
@@ -48,12 +50,14 @@ EXAMPLES
     spindle tunefs -a 15 -A disk.img@s1a     clusters of 15 blocks
     spindle tunefs --log=4m disk.img         a log of 4 MiB
     spindle tunefs -m 0 -o space disk.img    no reserve
+    spindle tunefs -a enable disk.img        getfacl and setfacl on its mounts
     spindle tunefs -a 1 -d 4 vax.img         laid out by rotation, as in 1984
     spindle tunefs -p --json disk.img | jq '.settings.maxcontig'")]
 pub struct Args {
-    /// Blocks in a cluster: they are allocated contiguously and move in one transfer
-    #[arg(short = 'a', long, value_name = "BLOCKS", value_parser = parse_maxcontig)]
-    maxcontig: Option<u32>,
+    /// Blocks in a cluster: they are allocated contiguously and move in one transfer. Or POSIX.1e
+    /// access control lists (UFS2 of FreeBSD, UFS2ea of NetBSD)
+    #[arg(short = 'a', long, value_name = "BLOCKS|enable|disable", value_parser = parse_clusters_or_acls)]
+    maxcontig: Vec<ClustersOrAcls>,
     /// Milliseconds from one block of a file to the next on a track (UFS1 with a disk geometry)
     #[arg(short = 'd', long, value_name = "MS")]
     rotdelay: Option<u32>,
@@ -78,6 +82,9 @@ pub struct Args {
     /// Enable or disable soft updates for mounts by BSD
     #[arg(short = 'n', long, value_name = "enable|disable", value_parser = parse_switch)]
     soft_updates: Option<bool>,
+    /// Enable or disable NFSv4 access control lists for mounts by BSD; mounts of Spindle show them
+    #[arg(short = 'N', long, value_name = "enable|disable", value_parser = parse_switch)]
+    nfs4_acls: Option<bool>,
     /// Create a log of this size, or of the size that a mount would choose, or remove it
     /// (none); the next mount creates it again unless it has the option nolog
     #[arg(long, value_name = "BYTES|none", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_log)]
@@ -109,12 +116,20 @@ fn parse_log(text: &str) -> Result<LogChange, String> {
     if text == "none" { Ok(LogChange::Remove) } else { text.parse().map(LogChange::Create) }
 }
 
-fn parse_maxcontig(text: &str) -> Result<u32, String> {
-    match text {
-        "enable" | "disable" => {
-            Err("give a number of blocks; -a does not set access control lists here".into())
-        }
-        _ => text.parse().map_err(|_| "give a number of blocks".into()),
+/// The two meanings of `-a`.
+#[derive(Clone, Copy, Debug)]
+enum ClustersOrAcls {
+    /// Blocks in a cluster.
+    Blocks(u32),
+    /// Lists of POSIX.1e.
+    Acls(bool),
+}
+
+fn parse_clusters_or_acls(text: &str) -> Result<ClustersOrAcls, String> {
+    match (parse_switch(text), text.parse()) {
+        (Ok(on), _) => Ok(ClustersOrAcls::Acls(on)),
+        (_, Ok(blocks)) => Ok(ClustersOrAcls::Blocks(blocks)),
+        _ => Err("give a number of blocks, or enable or disable for access control lists".into()),
     }
 }
 
@@ -272,7 +287,10 @@ fn log_text(place: Option<LogPlace>) -> String {
 impl Args {
     fn tuning(&self) -> Tuning {
         Tuning {
-            maxcontig: self.maxcontig,
+            maxcontig: self.maxcontig.iter().rev().find_map(|value| match value {
+                ClustersOrAcls::Blocks(blocks) => Some(*blocks),
+                ClustersOrAcls::Acls(_) => None,
+            }),
             rotdelay_ms: self.rotdelay,
             maxbpg: self.maxbpg,
             avgfilesize: self.avgfilesize,
@@ -281,6 +299,11 @@ impl Args {
             avgfpdir: self.avgfpdir,
             label: self.label.clone(),
             soft_updates: self.soft_updates,
+            posix_acls: self.maxcontig.iter().rev().find_map(|value| match value {
+                ClustersOrAcls::Acls(on) => Some(*on),
+                ClustersOrAcls::Blocks(_) => None,
+            }),
+            nfs4_acls: self.nfs4_acls,
         }
     }
 }
@@ -323,7 +346,7 @@ fn show(out: &mut Output, args: &Args, outcome: &Outcome) -> Result<()> {
 /// Returns the option that sets a parameter.
 const fn option(parameter: Parameter) -> char {
     match parameter {
-        Parameter::Maxcontig => 'a',
+        Parameter::Maxcontig | Parameter::PosixAcls => 'a',
         Parameter::Rotdelay => 'd',
         Parameter::Maxbpg => 'e',
         Parameter::Avgfilesize => 'f',
@@ -332,6 +355,7 @@ const fn option(parameter: Parameter) -> char {
         Parameter::Avgfpdir => 's',
         Parameter::Label => 'L',
         Parameter::SoftUpdates => 'n',
+        Parameter::Nfs4Acls => 'N',
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
 /// Returns a node of `kind` with permission `0o644` and owner 0.
 pub(super) fn node(kind: FileKind) -> NewNode<'static> {
     let target: &[u8] = if kind == FileKind::Symlink { b"target" } else { b"" };
-    NewNode { kind, perm: 0o644, uid: 0, gid: 0, rdev: Rdev::default(), target }
+    NewNode { kind, perm: 0o644, uid: 0, gid: 0, masked: 0, rdev: Rdev::default(), target }
 }
 
 impl<'a> Bench<'a> {

@@ -2,12 +2,14 @@
 //!
 //! Nothing here changes a device but [`superblock`], and nothing knows of caches, logs or files.
 
+pub mod acl;
 pub(crate) mod ckhash;
 pub(crate) mod dialect;
 pub(crate) mod dinode;
 pub mod extattr;
 pub(crate) mod group;
 pub(crate) mod layout;
+pub(crate) mod nfs4;
 pub mod ondisk;
 pub mod rdev;
 pub(crate) mod rotation;

@@ -5,6 +5,7 @@
 //! Only what a mount must change is ever changed (counts, state, times); all other bytes are
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
+use crate::format::acl::AclKind;
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::{Dialect, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
@@ -198,6 +199,18 @@ impl Superblock {
     #[must_use]
     pub fn flags(&self) -> u32 {
         self.dialect.flags(&self.fs, &self.layout)
+    }
+
+    /// Returns which access control lists are switched on.
+    #[must_use]
+    pub fn acls(&self) -> AclKind {
+        AclKind::of(self)
+    }
+
+    /// Returns true if this format and its system can have access control lists.
+    #[must_use]
+    pub fn can_have_acls(&self) -> bool {
+        AclKind::nfs4_flag(self.dialect).is_some() && self.dialect.has_extattr(&self.fs, &self.layout)
     }
 
     /// Returns which structures carry check-hashes that must be kept right.

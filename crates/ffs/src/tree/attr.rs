@@ -131,6 +131,7 @@ impl Ffs {
         if let Some(gid) = set.gid {
             di.gid = gid;
         }
+        let old_mode = di.mode;
         if let Some(perm) = set.perm {
             di.mode = di.mode & 0o170_000 | u16::try_from(perm & 0o7777).unwrap_or(0);
         }
@@ -138,6 +139,9 @@ impl Ffs {
             di.flags = flags;
         }
         self.volume.charge_change(tx, bill, self.volume.bill(inode.ino, di), by)?;
+        if (old_mode ^ di.mode) & 0o777 != 0 {
+            self.acl_follows_chmod(tx, inode.ino, di, by)?;
+        }
         let given = |time: SetTime| match time {
             SetTime::Now => now,
             SetTime::At(time) => self.storable(time),

@@ -6,7 +6,6 @@ use crate::format::dinode::Dinode;
 use crate::format::extattr::{Record, push_record, records};
 use crate::format::units::Frag;
 use crate::volume::tx::Tx;
-use spindle_tree::xattr::{prefix, split};
 use spindle_vfs::{Error, Privilege, Result, XattrMode};
 
 /// Returns a record, or the damage in its place.
@@ -45,7 +44,7 @@ impl Ffs {
     }
 
     /// Replaces the attribute area. The caller stores the inode.
-    fn write_extattr(
+    pub(super) fn write_extattr(
         &self,
         tx: &Tx<'_>,
         ino: u32,
@@ -91,16 +90,24 @@ impl Ffs {
         Ok(())
     }
 
-    pub(crate) fn extattr_get(&self, ino: u32, di: &Dinode, name: &[u8]) -> Result<Vec<u8>> {
-        let (space, name) = split(name).ok_or(Error::NotSupported)?;
+    /// Returns the value of a record.
+    pub(super) fn extattr_record(&self, ino: u32, di: &Dinode, key: (u8, &[u8])) -> Result<Option<Vec<u8>>> {
         let area = self.read_extattr(ino, di)?;
         for record in records(&area, self.layout().endian) {
             let record = whole(record, ino)?;
-            if (record.space, record.name) == (space, name) {
-                return Ok(record.value.to_vec());
+            if (record.space, record.name) == key {
+                return Ok(Some(record.value.to_vec()));
             }
         }
-        Err(Error::NoAttribute)
+        Ok(None)
+    }
+
+    pub(crate) fn extattr_get(&self, ino: u32, di: &Dinode, name: &[u8]) -> Result<Vec<u8>> {
+        if self.is_acl(name) {
+            return self.acl_get(ino, di, name);
+        }
+        let key = self.plain_key(name).ok_or(Error::NotSupported)?;
+        self.extattr_record(ino, di, key)?.ok_or(Error::NoAttribute)
     }
 
     pub(crate) fn extattr_list(&self, ino: u32, di: &Dinode) -> Result<Vec<Vec<u8>>> {
@@ -108,9 +115,7 @@ impl Ffs {
         let mut names = Vec::new();
         for record in records(&area, self.layout().endian) {
             let record = whole(record, ino)?;
-            if let Some(prefix) = prefix(record.space) {
-                names.push([prefix, record.name].concat());
-            }
+            names.extend(self.listed_name(ino, di, &record));
         }
         Ok(names)
     }
@@ -125,17 +130,36 @@ impl Ffs {
         value: Option<(&[u8], XattrMode)>,
         by: Privilege,
     ) -> Result<()> {
-        let (space, name) = split(name).ok_or(Error::NotSupported)?;
-        if name.is_empty() {
+        if self.is_acl(name) {
+            return self.acl_put(tx, ino, di, name, value, by);
+        }
+        let key = self.plain_key(name).ok_or(Error::NotSupported)?;
+        if key.1.is_empty() {
             return Err(Error::Invalid);
         }
+        // A list may come from a system with another order of bytes.
+        let own = value.and_then(|(value, mode)| Some((self.own_form(key, value)?, mode)));
+        let value = own.as_ref().map(|(value, mode)| (&value[..], *mode)).or(value);
+        self.replace_record(tx, ino, di, key, value, by)
+    }
+
+    /// Sets (`Some`) or removes (`None`) a record. The caller stores the inode.
+    pub(super) fn replace_record(
+        &self,
+        tx: &Tx<'_>,
+        ino: u32,
+        di: &mut Dinode,
+        key: (u8, &[u8]),
+        value: Option<(&[u8], XattrMode)>,
+        by: Privilege,
+    ) -> Result<()> {
         let endian = self.layout().endian;
         let old = self.read_extattr(ino, di)?;
         let mut area = Vec::with_capacity(old.len());
         let mut existed = false;
         for record in records(&old, endian) {
             let record = whole(record, ino)?;
-            if (record.space, record.name) == (space, name) {
+            if (record.space, record.name) == key {
                 existed = true;
             } else {
                 area.extend_from_slice(record.bytes);
@@ -144,7 +168,7 @@ impl Ffs {
         match value {
             None | Some((_, XattrMode::Replace)) if !existed => return Err(Error::NoAttribute),
             Some((_, XattrMode::Create)) if existed => return Err(Error::Exists),
-            Some((value, _)) => push_record(&mut area, endian, space, name, value)?,
+            Some((value, _)) => push_record(&mut area, endian, key.0, key.1, value)?,
             None => {}
         }
         self.write_extattr(tx, ino, di, &area, by)

@@ -187,7 +187,9 @@ impl Tree for Ffs {
     ) -> Result<NewInode<Self>> {
         let directory = node.kind == FileKind::Directory;
         let now = self.now();
-        let mode = node.kind.mode_bits() | node.perm & 0o7777;
+        let inherited = self.inherited(parent, node)?;
+        let perm = inherited.as_ref().map_or(node.perm, |inherited| inherited.perm);
+        let mode = node.kind.mode_bits() | perm & 0o7777;
         let mut di = Dinode {
             mode: u16::try_from(mode).unwrap_or(u16::MAX),
             nlink: if directory { 2 } else { 1 },
@@ -215,6 +217,9 @@ impl Tree for Ffs {
             }
             FileKind::Symlink => self.set_target(tx, (ino, &stream), &mut di, node.target, by)?,
             _ => {}
+        }
+        if let Some(inherited) = inherited {
+            self.write_extattr(tx, ino, &mut di, &inherited.area, by)?;
         }
         self.volume.store(tx, ino, &di)?;
         Ok(NewInode { ino, di, stream })

@@ -1,5 +1,6 @@
 //! The tree: files, directories and names, and the operations on them.
 
+mod acl;
 pub(crate) mod attr;
 pub(crate) mod dir;
 pub(crate) mod dirindex;

@@ -7,6 +7,7 @@
 
 use super::dirindex::NameHash;
 use super::quota::QuotaFiles;
+use crate::format::acl::AclKind;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -63,6 +64,8 @@ pub struct Ffs {
     pub(crate) volume: Volume,
     /// Its system has extended attributes.
     pub(crate) has_extattr: bool,
+    /// Its superblock has switched on these access control lists.
+    pub(crate) acls: AclKind,
     pub(crate) nodes: NodesOf<Self>,
     /// The hash of names in the indices of directories.
     pub(crate) name_hash: NameHash,
@@ -150,9 +153,14 @@ impl Ffs {
         let name_hash = NameHash::new(&mut random);
         let cache = Cache::new(device, clock.clone(), options.cache);
         let volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
-        let has_extattr = volume.dialect.has_extattr(&volume.superblock.lock().fs, &volume.layout);
+        let (has_extattr, acls) = {
+            let superblock = volume.superblock.lock();
+            let (dialect, fs, layout) = (superblock.dialect, &superblock.fs, &superblock.layout);
+            (dialect.has_extattr(fs, layout), superblock.acls())
+        };
         let mut ffs = Self {
             has_extattr,
+            acls,
             volume,
             nodes: Nodes::new(options.atime),
             name_hash,

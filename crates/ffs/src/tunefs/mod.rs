@@ -17,6 +17,7 @@ mod parameter;
 pub use mounted::Tuned;
 pub use parameter::{Parameter, Value, settings};
 
+use crate::format::acl::AclKind;
 use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
@@ -69,6 +70,10 @@ pub struct Tuning {
     pub label: Option<String>,
     /// Soft updates when BSD mounts it.
     pub soft_updates: Option<bool>,
+    /// Access control lists of POSIX.1e.
+    pub posix_acls: Option<bool>,
+    /// Access control lists of `NFSv4`.
+    pub nfs4_acls: Option<bool>,
 }
 
 fn refused(parameter: Parameter, value: impl fmt::Display, why: impl Into<String>) -> Error {
@@ -96,6 +101,8 @@ impl Tuning {
             self.avgfpdir.is_some(),
             self.label.is_some(),
             self.soft_updates.is_some(),
+            self.posix_acls.is_some(),
+            self.nfs4_acls.is_some(),
         ];
         Parameter::ALL.into_iter().zip(asked).filter_map(|(parameter, asked)| asked.then_some(parameter))
     }
@@ -117,6 +124,7 @@ impl Tuning {
         let old: Vec<_> = self.asked().map(|parameter| (parameter, value(superblock, parameter))).collect();
         let number = |value: u32| value.cast_signed();
         let old_flags = superblock.layout.version == Version::Ufs1 && !superblock.layout.flags_updated;
+        let nfs4 = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
         superblock.change(|fs| {
             fs.fs_maxcontig = self.maxcontig.map_or(fs.fs_maxcontig, number);
             fs.fs_old_rotdelay = self.rotdelay_ms.map_or(fs.fs_old_rotdelay, number);
@@ -133,13 +141,20 @@ impl Tuning {
                 fs.fs_volname.fill(0);
                 fs.fs_volname[..label.len()].copy_from_slice(label.as_bytes());
             }
-            let switched = |bits: u32| match self.soft_updates {
-                Some(true) => bits | flags::FS_DOSOFTDEP,
-                Some(false) => bits & !flags::FS_DOSOFTDEP,
-                None => bits,
+            let switches = [
+                (self.soft_updates, flags::FS_DOSOFTDEP),
+                (self.posix_acls, flags::FS_ACLS),
+                (self.nfs4_acls, nfs4),
+            ];
+            let switched = |bits: u32| {
+                switches.into_iter().fold(bits, |bits, (switch, flag)| match switch {
+                    Some(true) => bits | flag,
+                    Some(false) => bits & !flag,
+                    None => bits,
+                })
             };
             if old_flags {
-                // The bit of soft updates is among the eight that there are.
+                // UFS1 has no lists, and the bit of soft updates is among the eight that there are.
                 let bits = switched(fs.fs_old_flags.cast_unsigned().into());
                 fs.fs_old_flags = u8::try_from(bits).map_or(fs.fs_old_flags, u8::cast_signed);
             } else {
@@ -174,6 +189,14 @@ impl Tuning {
                 let allowed = format!("it can be at most {MAX_LABEL_BYTES} letters, digits, '-' and '_'");
                 return Err(refused(Parameter::Label, format_args!("{label:?}"), allowed));
             }
+        }
+        let on = |wish: Option<bool>, flag| wish.unwrap_or(superblock.flags() & flag != 0);
+        let nfs4 = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
+        let asked = (self.posix_acls == Some(true), self.nfs4_acls == Some(true));
+        if asked != (false, false) && on(self.posix_acls, flags::FS_ACLS) && on(self.nfs4_acls, nfs4) {
+            let parameter = if asked.0 { Parameter::PosixAcls } else { Parameter::Nfs4Acls };
+            let why = "a file system has one of the two; disable the other one";
+            return Err(refused(parameter, "enabled", why));
         }
         match self.soft_updates {
             Some(true) if superblock.fs.fs_clean != 1 => {

@@ -1,6 +1,7 @@
 //! The parameters that can be tuned: names, units, which formats have them, and where each keeps
 //! them.
 
+use crate::format::acl::AclKind;
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
 use crate::format::superblock::Superblock;
@@ -29,11 +30,15 @@ pub enum Parameter {
     Label,
     /// Soft updates, used when BSD mounts it.
     SoftUpdates,
+    /// Access control lists of POSIX.1e.
+    PosixAcls,
+    /// Access control lists of `NFSv4`.
+    Nfs4Acls,
 }
 
 impl Parameter {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Maxcontig,
         Self::Rotdelay,
         Self::Maxbpg,
@@ -43,6 +48,8 @@ impl Parameter {
         Self::Avgfpdir,
         Self::Label,
         Self::SoftUpdates,
+        Self::PosixAcls,
+        Self::Nfs4Acls,
     ];
 
     /// Returns its name.
@@ -58,6 +65,8 @@ impl Parameter {
             Self::Avgfpdir => "avgfpdir",
             Self::Label => "label",
             Self::SoftUpdates => "soft updates",
+            Self::PosixAcls => "POSIX.1e ACLs",
+            Self::Nfs4Acls => "NFSv4 ACLs",
         }
     }
 
@@ -70,7 +79,7 @@ impl Parameter {
             Self::Avgfilesize => " bytes",
             Self::Minfree => "%",
             Self::Avgfpdir => " files",
-            Self::Optimization | Self::Label | Self::SoftUpdates => "",
+            Self::Optimization | Self::Label | Self::SoftUpdates | Self::PosixAcls | Self::Nfs4Acls => "",
         }
     }
 }
@@ -122,6 +131,9 @@ pub(super) fn lacks(superblock: &Superblock, parameter: Parameter) -> Option<Str
         // never had it.
         Parameter::SoftUpdates => (!matches!(dialect, Dialect::FreeBsd | Dialect::Bsd44))
             .then(|| format!("{dialect} does not keep it in the superblock")),
+        Parameter::PosixAcls | Parameter::Nfs4Acls => (!superblock.can_have_acls()).then(|| {
+            format!("{dialect} has none here: only UFS2 of FreeBSD and UFS2ea of NetBSD keep them in inodes")
+        }),
     }
 }
 
@@ -145,5 +157,10 @@ pub(super) fn value(superblock: &Superblock, parameter: Parameter) -> Value {
             Value::Word(String::from_utf8_lossy(name).into_owned())
         }
         Parameter::SoftUpdates => Value::Switch(superblock.flags() & flags::FS_DOSOFTDEP != 0),
+        Parameter::PosixAcls => Value::Switch(superblock.flags() & flags::FS_ACLS != 0),
+        Parameter::Nfs4Acls => {
+            let flag = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
+            Value::Switch(superblock.flags() & flag != 0)
+        }
     }
 }

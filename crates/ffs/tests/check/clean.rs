@@ -94,7 +94,7 @@ fn use_it(name: &str, device: &Arc<MemoryDevice>) {
     assert!(!fs.read_only(), "{name}: {:?}", fs.read_only_reasons());
     let root = fs.root();
     let make = |name: &str, kind, target: &[u8]| {
-        let node = NewNode { kind, perm: 0o644, uid: 1, gid: 2, rdev: Rdev::default(), target };
+        let node = NewNode { kind, perm: 0o644, uid: 1, gid: 2, masked: 0, rdev: Rdev::default(), target };
         fs.create(root, name.as_bytes(), &node, Privilege::Root).unwrap().ino
     };
     for n in 0..60 {

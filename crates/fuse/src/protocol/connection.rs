@@ -59,6 +59,8 @@ impl Negotiation {
 pub(crate) struct Connection {
     device: Arc<File>,
     buffer_bytes: usize,
+    /// [`init::SETXATTR_EXT`] is on.
+    setxattr_ext: bool,
 }
 
 impl Connection {
@@ -104,7 +106,8 @@ impl Connection {
             }
             let buffer_bytes = usize::try_from(negotiation.max_write).unwrap_or(0) + HEADROOM_BYTES;
             reply.data(&accepted(&negotiation, max_readahead).0);
-            return Ok(Self { device, buffer_bytes });
+            let setxattr_ext = negotiation.flags & init::SETXATTR_EXT != 0;
+            return Ok(Self { device, buffer_bytes, setxattr_ext });
         }
     }
 
@@ -120,8 +123,9 @@ impl Connection {
         for number in 0..threads {
             // Each thread has its own descriptor, and so its own queue in the kernel.
             let device = if number == 0 { Arc::clone(&self.device) } else { Arc::new(clone(&self.device)?) };
-            let (handler, buffer_bytes) = (Arc::clone(handler), self.buffer_bytes);
-            let work = move || work(&device, &*handler, buffer_bytes);
+            let handler = Arc::clone(handler);
+            let (buffer_bytes, setxattr_ext) = (self.buffer_bytes, self.setxattr_ext);
+            let work = move || work(&device, &*handler, buffer_bytes, setxattr_ext);
             workers.push(thread::Builder::new().name(format!("fuse-{number}")).spawn(work)?);
         }
         let mut outcome = Ok(());
@@ -174,7 +178,12 @@ fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8
 }
 
 /// Serves requests in one thread.
-fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::Result<()> {
+fn work(
+    device: &Arc<File>,
+    handler: &dyn Handler,
+    buffer_bytes: usize,
+    setxattr_ext: bool,
+) -> io::Result<()> {
     let mut buffer = vec![0; buffer_bytes];
     while let Some(message) = receive(device, &mut buffer)? {
         let (request, arguments) = Request::parse(message).map_err(malformed)?;
@@ -189,7 +198,7 @@ fn work(device: &Arc<File>, handler: &dyn Handler, buffer_bytes: usize) -> io::R
             handler.destroy(reply);
             continue;
         }
-        match Operation::parse(request.opcode, arguments) {
+        match Operation::parse(request.opcode, arguments, setxattr_ext) {
             Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
             Ok(operation) => handler.answer(&request, operation, reply),
             Err(Malformed) => {

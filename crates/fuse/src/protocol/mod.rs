@@ -18,4 +18,4 @@ mod wire;
 pub(crate) use connection::{Connection, Handler, Negotiation, Notifier};
 pub(crate) use operation::{NodeId, Operation, Request};
 pub(crate) use reply::{Directory, Reply};
-pub(crate) use wire::{init, open, write};
+pub(crate) use wire::{init, open, setxattr, write};

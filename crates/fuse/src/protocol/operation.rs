@@ -77,11 +77,13 @@ pub(crate) enum Operation<'a> {
     MkNod {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         rdev: u32,
     },
     MkDir {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
     },
     Unlink {
         name: &'a [u8],
@@ -126,6 +128,8 @@ pub(crate) enum Operation<'a> {
         name: &'a [u8],
         value: &'a [u8],
         flags: i32,
+        /// Flags of [`super::wire::setxattr`].
+        more_flags: u32,
     },
     GetXattr {
         name: &'a [u8],
@@ -153,6 +157,7 @@ pub(crate) enum Operation<'a> {
     Create {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         flags: i32,
     },
     Ioctl,
@@ -175,8 +180,9 @@ fn size(value: u32) -> Result<usize, Malformed> {
 }
 
 impl<'a> Operation<'a> {
-    /// Decodes the operation with the opcode `kind` and these arguments.
-    pub(super) fn parse(kind: u32, arguments: &'a [u8]) -> Result<Self, Malformed> {
+    /// Decodes the operation with the opcode `kind` and these arguments. With `setxattr_ext` the
+    /// kernel sends the longer form of SETXATTR.
+    pub(super) fn parse(kind: u32, arguments: &'a [u8], setxattr_ext: bool) -> Result<Self, Malformed> {
         let mut f = Fields(arguments);
         Ok(match kind {
             opcode::LOOKUP => Self::Lookup { name: f.name()? },
@@ -185,14 +191,13 @@ impl<'a> Operation<'a> {
             opcode::READLINK => Self::ReadLink,
             opcode::SYMLINK => Self::Symlink { name: f.name()?, target: f.name()? },
             opcode::MKNOD => {
-                let (mode, rdev) = (f.u32()?, f.u32()?);
-                f.bytes(8)?;
-                Self::MkNod { name: f.name()?, mode, rdev }
+                let (mode, rdev, umask) = (f.u32()?, f.u32()?, f.u32()?);
+                f.bytes(4)?;
+                Self::MkNod { name: f.name()?, mode, umask, rdev }
             }
             opcode::MKDIR => {
-                let mode = f.u32()?;
-                f.bytes(4)?;
-                Self::MkDir { name: f.name()?, mode }
+                let (mode, umask) = (f.u32()?, f.u32()?);
+                Self::MkDir { name: f.name()?, mode, umask }
             }
             opcode::UNLINK => Self::Unlink { name: f.name()? },
             opcode::RMDIR => Self::RmDir { name: f.name()? },
@@ -226,7 +231,9 @@ impl<'a> Operation<'a> {
             }
             opcode::SETXATTR => {
                 let (len, flags) = (f.u32()?, f.u32()?.cast_signed());
-                Self::SetXattr { name: f.name()?, value: f.bytes(size(len)?)?, flags }
+                let more_flags = if setxattr_ext { f.u32()? } else { 0 };
+                f.bytes(if setxattr_ext { 4 } else { 0 })?;
+                Self::SetXattr { name: f.name()?, value: f.bytes(size(len)?)?, flags, more_flags }
             }
             opcode::GETXATTR => {
                 let size = f.u32()?;
@@ -248,9 +255,9 @@ impl<'a> Operation<'a> {
                 Self::FsyncDir { data_only: f.u32()? & FSYNC_DATA != 0 }
             }
             opcode::CREATE => {
-                let (flags, mode) = (f.u32()?.cast_signed(), f.u32()?);
-                f.bytes(8)?;
-                Self::Create { name: f.name()?, mode, flags }
+                let (flags, mode, umask) = (f.u32()?.cast_signed(), f.u32()?, f.u32()?);
+                f.bytes(4)?;
+                Self::Create { name: f.name()?, mode, umask, flags }
             }
             opcode::IOCTL => Self::Ioctl,
             opcode::FALLOCATE => {
@@ -333,18 +340,24 @@ mod tests {
         let bytes = message(opcode::WRITE, &write);
         let (request, arguments) = Request::parse(&bytes).unwrap();
         assert_eq!((request.node, request.uid(), request.gid(), request.pid()), (NodeId(5), 1000, 100, 42));
-        let operation = Operation::parse(request.opcode, arguments);
+        let operation = Operation::parse(request.opcode, arguments, false);
         assert_eq!(operation, Ok(Operation::Write { handle: 3, offset: 4096, flags: 1, data: b"data" }));
         let rename = Builder::default().u64(9).u32(2).u32(0).bytes(b"old\0new\0").0;
         let expected = Operation::Rename { name: b"old", to: NodeId(9), new: b"new", flags: 2 };
-        assert_eq!(Operation::parse(opcode::RENAME2, &rename), Ok(expected));
+        assert_eq!(Operation::parse(opcode::RENAME2, &rename, false), Ok(expected));
         let early = Builder::default().u32(set::MTIME).zeros(28).u64(0).u64((-2i64).cast_unsigned());
         let early = early.u64(0).u32(0).u32(1).zeros(24).0;
         let mtime = Some(SetTime::At(Timestamp::new(-2, 1)));
         let expected = Operation::SetAttr { set: SetAttr { mtime, ..SetAttr::default() } };
-        assert_eq!(Operation::parse(opcode::SETATTR, &early), Ok(expected));
-        assert_eq!(Operation::parse(opcode::SYNCFS, &[0; 8]), Ok(Operation::SyncFs));
-        assert_eq!(Operation::parse(9999, &[]), Ok(Operation::Unknown));
+        assert_eq!(Operation::parse(opcode::SETATTR, &early, false), Ok(expected));
+        let set = Builder::default().u32(1).u32(0).bytes(b"user.a\0v").0;
+        let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 0 };
+        assert_eq!(Operation::parse(opcode::SETXATTR, &set, false), Ok(expected));
+        let set = Builder::default().u32(1).u32(0).u32(1).u32(0).bytes(b"user.a\0v").0;
+        let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 1 };
+        assert_eq!(Operation::parse(opcode::SETXATTR, &set, true), Ok(expected));
+        assert_eq!(Operation::parse(opcode::SYNCFS, &[0; 8], false), Ok(Operation::SyncFs));
+        assert_eq!(Operation::parse(9999, &[], false), Ok(Operation::Unknown));
     }
 
     /// Promise: a request that is truncated, or states wrong lengths, is reported as malformed
@@ -356,14 +369,15 @@ mod tests {
             for len in 0..long.len() {
                 let bytes = message(opcode, &long[..len]);
                 let (request, arguments) = Request::parse(&bytes).unwrap();
-                let _ = Operation::parse(opcode, arguments);
+                let _ = Operation::parse(opcode, arguments, false);
+                let _ = Operation::parse(opcode, arguments, true);
                 let _ = forgets(&request, arguments);
                 assert!(Request::parse(&bytes[..bytes.len() - 1]).is_err());
             }
         }
         let write = Builder::default().zeros(16).u32(u32::MAX).zeros(20).0;
-        assert_eq!(Operation::parse(opcode::WRITE, &write), Err(Malformed));
-        assert_eq!(Operation::parse(opcode::LOOKUP, b"no end"), Err(Malformed));
+        assert_eq!(Operation::parse(opcode::WRITE, &write, false), Err(Malformed));
+        assert_eq!(Operation::parse(opcode::LOOKUP, b"no end", false), Err(Malformed));
         let many = Builder::default().u32(u32::MAX).zeros(20).0;
         let bytes = message(opcode::BATCH_FORGET, &many);
         let (request, arguments) = Request::parse(&bytes).unwrap();

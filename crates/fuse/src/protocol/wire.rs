@@ -118,15 +118,23 @@ pub(crate) mod init {
     pub const ASYNC_READ: u32 = 1 << 0;
     pub const EXPORT_SUPPORT: u32 = 1 << 4;
     pub const BIG_WRITES: u32 = 1 << 5;
+    pub const DONT_MASK: u32 = 1 << 6;
     pub const DO_READDIRPLUS: u32 = 1 << 13;
     pub const READDIRPLUS_AUTO: u32 = 1 << 14;
     pub const WRITEBACK_CACHE: u32 = 1 << 16;
     pub const NO_OPEN_SUPPORT: u32 = 1 << 17;
     pub const PARALLEL_DIROPS: u32 = 1 << 18;
+    pub const POSIX_ACL: u32 = 1 << 20;
     pub const MAX_PAGES: u32 = 1 << 22;
     pub const CACHE_SYMLINKS: u32 = 1 << 23;
     pub const EXPLICIT_INVAL_DATA: u32 = 1 << 25;
     pub const HANDLE_KILLPRIV_V2: u32 = 1 << 28;
+    pub const SETXATTR_EXT: u32 = 1 << 29;
+}
+
+/// Flags of SETXATTR, with [`init::SETXATTR_EXT`].
+pub(crate) mod setxattr {
+    pub const ACL_KILL_SGID: u32 = 1 << 0;
 }
 
 /// Flags of the reply to OPEN.

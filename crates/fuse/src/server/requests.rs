@@ -7,8 +7,11 @@ use super::{
     new_node, probe, reply_empty, reply_seek, reply_xattr,
 };
 use crate::convert::{absent, decode_rdev};
-use crate::protocol::{Directory, Negotiation, NodeId, Operation, Reply, Request, init, open, write};
+use crate::protocol::{
+    Directory, Negotiation, NodeId, Operation, Reply, Request, init, open, setxattr, write,
+};
 use crate::readdir::walk;
+use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
     Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
 };
@@ -27,8 +30,10 @@ impl Server {
             Operation::SetAttr { set } => self.setattr(req, node, set, reply),
             Operation::ReadLink => self.readlink(node, reply),
             Operation::Symlink { name, target } => self.symlink(req, node, name, target, reply),
-            Operation::MkNod { name, mode, rdev } => self.mknod(req, node, name, mode, rdev, reply),
-            Operation::MkDir { name, mode } => self.mkdir(req, node, name, mode, reply),
+            Operation::MkNod { name, mode, umask, rdev } => {
+                self.mknod(req, node, name, (mode, umask), rdev, reply);
+            }
+            Operation::MkDir { name, mode, umask } => self.mkdir(req, node, name, (mode, umask), reply),
             Operation::Unlink { name } => self.unlink(req, node, name, reply),
             Operation::RmDir { name } => self.rmdir(req, node, name, reply),
             Operation::Rename { name, to, new, flags } => {
@@ -43,7 +48,9 @@ impl Server {
             Operation::StatFs => self.statfs(node, reply),
             Operation::Release { handle } => self.release(req, node, handle, reply),
             Operation::Fsync { handle, data_only } => self.fsync(req, node, handle, data_only, reply),
-            Operation::SetXattr { name, value, flags } => self.setxattr(req, node, name, value, flags, reply),
+            Operation::SetXattr { name, value, flags, more_flags } => {
+                self.setxattr(req, node, (name, value), flags, more_flags, reply);
+            }
             Operation::GetXattr { name, size } => self.getxattr(req, node, name, size, reply),
             Operation::ListXattr { size } => self.listxattr(req, node, size, reply),
             Operation::RemoveXattr { name } => self.removexattr(req, node, name, reply),
@@ -54,7 +61,9 @@ impl Server {
             }
             Operation::ReleaseDir => reply.ok(),
             Operation::FsyncDir { data_only } => reply_empty(self.fs.fsync(self.ino(node), data_only), reply),
-            Operation::Create { name, mode, flags } => self.create(req, node, name, mode, flags, reply),
+            Operation::Create { name, mode, umask, flags } => {
+                self.create(req, node, name, (mode, umask), flags, reply);
+            }
             Operation::Ioctl => reply.error(libc::ENOTTY),
             Operation::Fallocate { offset, len, mode } => self.fallocate(req, node, offset, len, mode, reply),
             Operation::Seek { offset, whence } => self.seek(node, offset, whence, reply),
@@ -93,7 +102,8 @@ impl Server {
             | init::MAX_PAGES
             | init::EXPLICIT_INVAL_DATA;
         let killpriv = if self.xattrs { init::HANDLE_KILLPRIV_V2 } else { 0 };
-        let missing = negotiation.accept(wanted | killpriv);
+        let acls = if self.acls { init::POSIX_ACL | init::DONT_MASK | init::SETXATTR_EXT } else { 0 };
+        let missing = negotiation.accept(wanted | killpriv | acls);
         if missing != 0 {
             log::info!("this kernel does not offer the INIT flags {missing:#x}");
         }
@@ -158,10 +168,10 @@ impl Server {
         }
     }
 
-    fn mknod(&self, req: &Request, parent: NodeId, name: &[u8], mode: u32, rdev: u32, reply: Reply) {
-        let kind = match mode & 0o170_000 {
+    fn mknod(&self, req: &Request, parent: NodeId, name: &[u8], mode: (u32, u32), rdev: u32, reply: Reply) {
+        let kind = match mode.0 & 0o170_000 {
             0 => Some(FileKind::Regular),
-            _ => FileKind::from_mode(mode),
+            _ => FileKind::from_mode(mode.0),
         };
         let Some(kind) = kind else { return reply.error(libc::EINVAL) };
         let rdev = if matches!(kind, FileKind::BlockDevice | FileKind::CharDevice) {
@@ -173,7 +183,7 @@ impl Server {
         self.make_entry(req, parent, name, &node, reply);
     }
 
-    fn mkdir(&self, req: &Request, parent: NodeId, name: &[u8], mode: u32, reply: Reply) {
+    fn mkdir(&self, req: &Request, parent: NodeId, name: &[u8], mode: (u32, u32), reply: Reply) {
         let node = new_node(req, FileKind::Directory, mode, Rdev::default(), b"");
         self.make_entry(req, parent, name, &node, reply);
     }
@@ -199,7 +209,7 @@ impl Server {
     }
 
     fn symlink(&self, req: &Request, parent: NodeId, name: &[u8], target: &[u8], reply: Reply) {
-        let node = new_node(req, FileKind::Symlink, 0o777, Rdev::default(), target);
+        let node = new_node(req, FileKind::Symlink, (0o777, 0), Rdev::default(), target);
         self.make_entry(req, parent, name, &node, reply);
     }
 
@@ -365,9 +375,27 @@ impl Server {
         }
     }
 
-    fn setxattr(&self, req: &Request, ino: NodeId, name: &[u8], value: &[u8], flags: i32, reply: Reply) {
-        if !self.xattrs {
-            return reply.error(libc::ENOSYS);
+    /// Returns the error for an attribute that is not passed on to the file system. After ENOSYS
+    /// the kernel asks for none any more, not even for access control lists.
+    fn refusal_of_xattr(&self, name: &[u8]) -> Option<i32> {
+        if self.acls && is_acl_name(name) || self.xattrs && has_name_space(name) {
+            None
+        } else {
+            Some(if self.xattrs || self.acls { libc::EOPNOTSUPP } else { libc::ENOSYS })
+        }
+    }
+
+    fn setxattr(
+        &self,
+        req: &Request,
+        ino: NodeId,
+        (name, value): (&[u8], &[u8]),
+        flags: i32,
+        more_flags: u32,
+        reply: Reply,
+    ) {
+        if let Some(errno) = self.refusal_of_xattr(name) {
+            return reply.error(errno);
         }
         let mode = match flags {
             0 => XattrMode::Set,
@@ -375,44 +403,42 @@ impl Server {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return reply.error(libc::EINVAL),
         };
-        if !has_name_space(name) {
-            return reply.error(libc::EOPNOTSUPP);
-        }
-        let result = self.vfs.setxattr(&cred(req), self.ino(ino), name, value, mode);
+        let (by, ino) = (cred(req), self.ino(ino));
+        let prepared = if more_flags & setxattr::ACL_KILL_SGID == 0 {
+            Ok(())
+        } else {
+            self.fs.getattr(ino).and_then(|attr| self.vfs.clear_set_gid(&attr, &by))
+        };
+        let result = prepared.and_then(|()| self.vfs.setxattr(&by, ino, name, value, mode));
         self.reply_change(result, reply);
     }
 
     fn getxattr(&self, req: &Request, ino: NodeId, name: &[u8], size: u32, reply: Reply) {
-        if !self.xattrs {
-            reply.error(libc::ENOSYS);
-        } else if has_name_space(name) {
-            reply_xattr(self.vfs.getxattr(&cred(req), self.ino(ino), name), size, reply);
-        } else {
-            reply.error(libc::EOPNOTSUPP);
+        match self.refusal_of_xattr(name) {
+            Some(errno) => reply.error(errno),
+            None => reply_xattr(self.vfs.getxattr(&cred(req), self.ino(ino), name), size, reply),
         }
     }
 
     fn listxattr(&self, req: &Request, ino: NodeId, size: u32, reply: Reply) {
-        if !self.xattrs {
+        if !self.xattrs && !self.acls {
             return reply.error(libc::ENOSYS);
         }
         let names = self.vfs.listxattr(&cred(req), self.ino(ino)).map(|names| {
-            names.into_iter().flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
+            let shown = names.into_iter().filter(|name| self.refusal_of_xattr(name).is_none());
+            shown.flat_map(|name| name.into_iter().chain(std::iter::once(0))).collect()
         });
         reply_xattr(names, size, reply);
     }
 
     fn removexattr(&self, req: &Request, ino: NodeId, name: &[u8], reply: Reply) {
-        if !self.xattrs {
-            reply.error(libc::ENOSYS);
-        } else if has_name_space(name) {
-            self.reply_change(self.vfs.removexattr(&cred(req), self.ino(ino), name), reply);
-        } else {
-            reply.error(libc::EOPNOTSUPP);
+        match self.refusal_of_xattr(name) {
+            Some(errno) => reply.error(errno),
+            None => self.reply_change(self.vfs.removexattr(&cred(req), self.ino(ino), name), reply),
         }
     }
 
-    fn create(&self, req: &Request, parent: NodeId, name: &[u8], mode: u32, flags: i32, reply: Reply) {
+    fn create(&self, req: &Request, parent: NodeId, name: &[u8], mode: (u32, u32), flags: i32, reply: Reply) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
         let by = caller(req);
         self.create_or_defer(req, parent, name, &node, move |inner, made| match made {

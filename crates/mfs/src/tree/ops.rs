@@ -44,6 +44,7 @@ impl FileSystem for Mfs {
             link_max: self.link_max().into(),
             file_size_max: classes.map(ClassLayout::file_size_max).max().unwrap_or(0),
             xattrs: true,
+            acls: false,
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,

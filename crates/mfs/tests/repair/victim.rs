@@ -38,7 +38,7 @@ pub struct Victim {
 
 fn create(fs: &Mfs, dir: Ino, name: &str, kind: FileKind, bytes: &[u8]) -> Ino {
     let target: &[u8] = if kind == FileKind::Symlink { b"somewhere" } else { b"" };
-    let node = NewNode { kind, perm: 0o755, uid: 7, gid: 8, rdev: Rdev::default(), target };
+    let node = NewNode { kind, perm: 0o755, uid: 7, gid: 8, masked: 0, rdev: Rdev::default(), target };
     let ino = fs.create(dir, name.as_bytes(), &node, BY).unwrap().ino;
     if !bytes.is_empty() {
         fs.write(ino, 0, bytes, BY).unwrap();

@@ -11,6 +11,7 @@ use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
 use spindle_vfs::Node as Held;
+use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
     Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
     XattrMode,
@@ -46,6 +47,8 @@ pub struct ImageSink<'a> {
     root_final: Option<FinalAttrs>,
     new: NewFiles,
     xattrs: bool,
+    /// It has access control lists.
+    acls: bool,
     /// What to call with an attribute that the format cannot store.
     failed: Option<Failed<'a>>,
     left_out: LeftOut,
@@ -92,7 +95,7 @@ impl<'a> ImageSink<'a> {
     pub fn new(root: &Held<'a>, root_path: &[u8], new: NewFiles) -> Self {
         let vfs = root.vfs();
         let fs = &**vfs.fs();
-        let xattrs = fs.limits().xattrs;
+        let (xattrs, acls) = (fs.limits().xattrs, fs.limits().acls);
         Self {
             vfs,
             fs,
@@ -102,6 +105,7 @@ impl<'a> ImageSink<'a> {
             root_final: None,
             new,
             xattrs,
+            acls,
             failed: None,
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
@@ -202,12 +206,13 @@ impl<'a> ImageSink<'a> {
     }
 
     fn node(&self, kind: FileKind, perm: u32, uid: u32, gid: u32) -> NewNode<'static> {
-        let (perm, uid, gid) = if self.new.preserve {
-            (perm, uid, gid)
+        let (perm, masked, uid, gid) = if self.new.preserve {
+            (perm, 0, uid, gid)
         } else {
-            (perm & 0o777 & !self.new.umask, self.new.uid, self.new.gid)
+            let (perm, umask) = (perm & 0o777, self.new.umask);
+            (perm & !umask, perm & umask, self.new.uid, self.new.gid)
         };
-        NewNode { kind, perm, uid, gid, rdev: Rdev::default(), target: b"" }
+        NewNode { kind, perm, masked, uid, gid, rdev: Rdev::default(), target: b"" }
     }
 
     /// Sets the attributes that a new file keeps.
@@ -219,12 +224,17 @@ impl<'a> ImageSink<'a> {
         self.set_final(ino, &FinalAttrs::of_meta(meta))
     }
 
+    /// Sets the attributes of a file, in the place of lists that it has got from its directory.
     fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<()> {
+        let lists = if self.acls { self.fs.listxattr(ino)? } else { Vec::new() };
+        for name in lists.iter().filter(|name| is_acl_name(name)) {
+            self.fs.removexattr(ino, name)?;
+        }
         for (name, value) in &meta.xattrs {
-            // Linux stores its ACLs in this name space in its own format.
-            let foreign = name.starts_with(b"system.posix_acl_");
+            let list = spindle_ffs::acl::for_linux(name, value).filter(|_| self.acls);
+            let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
             let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
-            if !self.xattrs || foreign || !ours {
+            if !self.xattrs || !ours {
                 self.left_out.xattrs.add(path);
                 continue;
             }

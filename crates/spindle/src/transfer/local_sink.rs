@@ -15,6 +15,7 @@ use crate::error::{Context, Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
+use spindle_vfs::acl::is_acl_name;
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -146,7 +147,9 @@ impl<'a> LocalSink<'a> {
             return Ok(());
         }
         for (name, value) in &meta.xattrs {
-            let set = if name.starts_with(b"user.") {
+            let list = spindle_ffs::acl::for_linux(name, value);
+            let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
+            let set = if name.starts_with(b"user.") || is_acl_name(name) {
                 fsetxattr(file, OsStr::from_bytes(name), value, XattrFlags::empty())
             } else {
                 Err(Errno::OPNOTSUPP)

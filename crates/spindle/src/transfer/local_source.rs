@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fget
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
+use spindle_vfs::acl::is_acl_name;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -277,15 +278,16 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Returns the extended attributes of the `user` name space; others have a meaning only on this
-/// machine.
+/// Returns the extended attributes of the `user` name space, and access control lists; others have
+/// a meaning only on this machine.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let list = match with_growing_buffer(|buffer| flistxattr(fd, buffer)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         other => other?,
     };
     let mut found = Vec::new();
-    for name in list.split(|&b| b == 0).filter(|name| name.starts_with(b"user.")) {
+    let taken = |name: &&[u8]| name.starts_with(b"user.") || is_acl_name(name);
+    for name in list.split(|&b| b == 0).filter(taken) {
         let value = with_growing_buffer(|buffer| fgetxattr(fd, OsStr::from_bytes(name), buffer))?;
         found.push((name.to_vec(), value));
     }

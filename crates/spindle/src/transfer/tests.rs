@@ -84,7 +84,7 @@ fn put(vfs: &Vfs, dir: &str, name: &str, kind: FileKind, perm: u32, target: &[u8
     let rdev = Rdev { major: 7, minor: 300 };
     let rdev =
         if matches!(kind, FileKind::BlockDevice | FileKind::CharDevice) { rdev } else { Rdev::default() };
-    let node = NewNode { kind, perm, uid: 1000, gid: 3_000_000, rdev, target };
+    let node = NewNode { kind, perm, uid: 1000, gid: 3_000_000, masked: 0, rdev, target };
     let attr = fs.create(dir.ino(), name.as_bytes(), &node, Privilege::Root).unwrap();
     fs.forget(attr.ino, 1);
     attr.ino.0

@@ -168,7 +168,7 @@ impl<'a> Driver<'a> {
         let (dir, name) = self.parent(path)?;
         let perm = if kind == FileKind::Directory { 0o755 } else { 0o644 };
         let rdev = Rdev { major: 1, minor: 3 };
-        let node = NewNode { kind, perm, uid: 1, gid: 2, rdev, target };
+        let node = NewNode { kind, perm, uid: 1, gid: 2, masked: 0, rdev, target };
         let made = self.fs.create(dir, name, &node, Privilege::Root)?;
         self.fs.forget(made.ino, 1);
         Ok(())

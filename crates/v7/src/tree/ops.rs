@@ -41,6 +41,7 @@ impl FileSystem for V7 {
             link_max: self.link_max().into(),
             file_size_max: self.layout().file_size_max(),
             xattrs: false,
+            acls: false,
             time_granularity_ns: 1_000_000_000,
             time_range: (i32::MIN.into(), i32::MAX.into()),
             birthtime: false,

@@ -1,7 +1,8 @@
 //! Changes of attributes, and extended attributes.
 
 use super::{HandleId, Vfs};
-use crate::access::{self, Access, Cred};
+use crate::access::{self, Access, Cred, S_ISGID};
+use crate::acl::{ACCESS_ACL, NFS4_ACL, is_acl_name};
 use crate::{Attr, Error, FileKind, Ino, Result, SetAttr, XattrMode};
 
 #[allow(clippy::missing_errors_doc)] // As `FileSystem` says, and `Access` or `NotPermitted` for want of permission.
@@ -18,7 +19,8 @@ impl Vfs {
         let writable = handle.is_some_and(|handle| self.files.may_write(handle, ino));
         let allowed;
         let set = if self.checks() {
-            allowed = access::permit_setattr(&attr, cred, set, writable)?;
+            let acl = self.acl(&attr, cred)?;
+            allowed = access::permit_setattr(&attr, acl.as_ref(), cred, set, writable)?;
             &allowed
         } else {
             set
@@ -31,13 +33,17 @@ impl Vfs {
 
     /// Checks access to an extended attribute. Attributes of users have the permissions of the
     /// file's bytes, and only files and directories have them; the system's attributes are
-    /// accessible only to the superuser, as in BSD, and invisible to others. This applies also with
+    /// accessible only to the superuser, as in BSD, and invisible to others, except for access
+    /// control lists, which everybody may see and the owner may change. This applies also with
     /// [`Checking::ByKernel`](super::Checking): Linux leaves the check to the file system.
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
         let writes = want.includes(Access::WRITE);
         if writes {
             access::permit_write_by_flags(attr.flags, false)?;
+        }
+        if is_acl_name(name) || name == NFS4_ACL {
+            return if !writes || cred.owns(&attr) { Ok(()) } else { Err(Error::NotPermitted) };
         }
         if !name.starts_with(b"user.") {
             return match (cred.is_root(), writes) {
@@ -50,7 +56,7 @@ impl Vfs {
             return Ok(());
         }
         match attr.kind {
-            FileKind::Regular | FileKind::Directory => access::permit(&attr, cred, want),
+            FileKind::Regular | FileKind::Directory => self.permit(&attr, cred, want),
             _ if writes => Err(Error::NotPermitted),
             _ => Err(Error::NoAttribute),
         }
@@ -72,14 +78,30 @@ impl Vfs {
         mode: XattrMode,
     ) -> Result<()> {
         self.permit_xattr(cred, ino, name, Access::WRITE)?;
+        if name == ACCESS_ACL && self.checks() {
+            // As chmod does: who is not in the group must not give the group's rights away.
+            let attr = self.fs.getattr(ino)?;
+            if !cred.is_root() && !cred.in_group(attr.gid) {
+                self.clear_set_gid(&attr, cred)?;
+            }
+        }
         self.fs.setxattr(ino, name, value, mode, cred.privilege())
     }
 
+    /// Clears the set-group-id bit of a file that gets another access control list.
+    pub fn clear_set_gid(&self, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
+        if attr.perm & S_ISGID != 0 {
+            let set = SetAttr { perm: Some(attr.perm & !S_ISGID), ..SetAttr::default() };
+            self.fs.setattr(attr.ino, &set, cred.privilege())?;
+        }
+        Ok(())
+    }
+
     /// Returns the names of all extended attributes that `cred` may see: everybody sees those of
-    /// users.
+    /// users, and access control lists.
     pub fn listxattr(&self, cred: &Cred<'_>, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut names = self.fs.listxattr(ino)?;
-        names.retain(|name| cred.is_root() || name.starts_with(b"user."));
+        names.retain(|name| cred.is_root() || name.starts_with(b"user.") || is_acl_name(name));
         Ok(names)
     }
 

@@ -209,7 +209,7 @@ impl Vfs {
     ) -> Result<(Attr, HandleId)> {
         let kind = FileKind::Regular;
         let (uid, gid) = (cred.uid, cred.gid);
-        let node = NewNode { kind, perm, uid, gid, rdev: Rdev::default(), target: b"" };
+        let node = NewNode { kind, perm, uid, gid, masked: 0, rdev: Rdev::default(), target: b"" };
         let attr = self.create(cred, dir, name, &node)?;
         let handle = self.files.insert(attr.ino, flags, cred.privilege());
         Ok((attr, handle))

@@ -20,7 +20,7 @@ impl Vfs {
         if self.checks() {
             let attr = self.fs.getattr(dir)?;
             if attr.kind == FileKind::Directory {
-                access::permit(&attr, cred, Access::EXECUTE)?;
+                self.permit(&attr, cred, Access::EXECUTE)?;
             }
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Vfs {
     fn permit_removal(&self, cred: &Cred<'_>, dir: Ino, attr: &Attr) -> Result<()> {
         let dir = self.fs.getattr(dir)?;
         if self.checks() {
-            access::permit_removal(&dir, attr, cred)?;
+            access::permit_removal(&dir, self.acl(&dir, cred)?.as_ref(), attr, cred)?;
         }
         access::permit_removal_by_flags(&dir, attr)
     }
@@ -69,8 +69,10 @@ impl Vfs {
         if is_device && self.checks() && !cred.is_root() {
             return Err(Error::NotPermitted);
         }
-        let (perm, gid) = access::new_file(self.options.group, &parent, cred, node.kind, node.perm, node.gid);
-        self.fs.create(dir, name, &NewNode { perm, gid, ..*node }, cred.privilege())
+        let new = |cred| access::new_file(self.options.group, &parent, cred, node.kind, node.perm, node.gid);
+        let (perm, gid) = new(cred);
+        let masked = node.masked | new(&Cred { umask: 0, ..cred.clone() }).0 & !perm;
+        self.fs.create(dir, name, &NewNode { perm, masked, gid, ..*node }, cred.privilege())
     }
 
     /// Gives an inode another name; takes a reference.
@@ -156,7 +158,7 @@ impl Vfs {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         if self.checks() {
-            access::permit(&self.fs.getattr(dir)?, cred, Access::READ)?;
+            self.permit(&self.fs.getattr(dir)?, cred, Access::READ)?;
         }
         self.fs.readdir(dir, from, sink)
     }

@@ -23,7 +23,7 @@ fn front(options: Options) -> Vfs {
 }
 
 fn node(kind: FileKind, perm: u32, cred: &Cred<'_>) -> NewNode<'static> {
-    NewNode { kind, perm, uid: cred.uid, gid: cred.gid, rdev: Rdev::default(), target: b"t" }
+    NewNode { kind, perm, uid: cred.uid, gid: cred.gid, masked: 0, rdev: Rdev::default(), target: b"t" }
 }
 
 /// Creates a directory of `cred` in the root, with the superuser's rights.
