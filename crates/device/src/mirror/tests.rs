@@ -181,6 +181,89 @@ fn a_member_is_rebuilt_under_writes() {
     assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
 }
 
+/// Promise: no write misses a member that is rebuilt, whenever it begins and ends: in flight before
+/// the rebuilding, between two of its pieces, while it is recorded that the member has everything,
+/// or after that.
+#[test]
+fn a_rebuilding_loses_no_write() {
+    let Fixture { members, mirror, .. } = three();
+    mirror.write_at(0, &vec![1; usize::try_from(SIZE).unwrap()]).unwrap();
+    let (tickets, count) = (Mutex::new(Vec::new()), AtomicU8::new(2));
+    // Each write is only begun; it ends when a piece needs it to, or after everything.
+    let begin = |at: u64| {
+        let mut buf = AlignedBuf::zeroed(1024);
+        buf.fill(count.fetch_add(1, Ordering::Relaxed));
+        let ticket = mirror.submit(Request { op: Op::Write, offset: at, buf }).unwrap();
+        tickets.lock().push(ticket);
+    };
+    let everywhere = |shift: u64| (0..SIZE / PIECE as u64).for_each(|n| begin(n * PIECE as u64 + shift));
+    everywhere(0);
+    let new: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE));
+    let mut progress = |done| {
+        everywhere(done >> 8);
+        Ok(())
+    };
+    let restored = || {
+        everywhere(1 << 18);
+        Ok(())
+    };
+    mirror.rebuild(&new, Some(1), 0, &mut progress, restored).unwrap();
+    everywhere(1 << 19);
+    tickets.into_inner().into_iter().for_each(|ticket| drop(mirror.wait(ticket).unwrap()));
+    let bytes = |device: &dyn Device| {
+        let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
+}
+
+/// Promise: what is discarded while a piece is copied that has it stays discarded in the new member
+/// too.
+#[test]
+fn a_discard_waits_for_the_copy_of_a_piece() {
+    /// A member whose next write is held up until somebody else has had time to discard.
+    struct Slow(MemoryDevice, AtomicBool, Arc<AtomicBool>);
+    impl Device for Slow {
+        fn info(&self) -> &Info {
+            self.0.info()
+        }
+        fn submit(&self, request: Request) -> Result<Ticket> {
+            if request.op == Op::Write && !self.1.swap(true, Ordering::Relaxed) {
+                self.2.store(true, Ordering::Release);
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            self.0.submit(request)
+        }
+        fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
+            self.0.wait(ticket)
+        }
+        fn flush(&self) -> Result<()> {
+            self.0.flush()
+        }
+        fn discard(&self, offset: u64, len: u64) -> Result<()> {
+            self.0.discard(offset, len)
+        }
+    }
+    let Fixture { mirror, .. } = three();
+    mirror.write_at(0, &vec![1; PIECE]).unwrap();
+    let copying = Arc::new(AtomicBool::new(false));
+    let new: Arc<dyn Device> =
+        Arc::new(Slow(MemoryDevice::new(SIZE), AtomicBool::new(false), copying.clone()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !copying.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            mirror.discard(0, PIECE as u64).unwrap();
+        });
+        mirror.rebuild(&new, None, 0, &mut |_| Ok(()), || Ok(())).unwrap();
+    });
+    let mut bytes = vec![1; PIECE];
+    new.read_at(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 0));
+}
+
 /// Promise: a member that cannot be filled stays lost, without harm to the others.
 #[test]
 fn a_member_that_fails_again_stays_lost() {
