@@ -154,19 +154,32 @@ impl Mirror {
     /// Reads all members that are whole, compares them, and makes them equal: what the judge says
     /// is right counts, and of the rest, if `undecided`, what the first member has that can be
     /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as
-    /// each has it. Calls `progress` with the bytes that are done. The mirror can be used
-    /// meanwhile.
+    /// each has it. If `unclean`, there was an end in the midst of work since the members were
+    /// equal, and what it explains is counted apart. Calls `progress` with the bytes that are done.
+    /// The mirror can be used meanwhile.
     ///
     /// # Errors
     /// Those of the devices, if no member can be read or one can no longer be written.
-    pub fn scrub(&self, undecided: bool, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
+    pub fn scrub(
+        &self,
+        undecided: bool,
+        unclean: bool,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
-        self.each_piece(0, |at, len| self.scrub_piece(at, len, undecided, &mut done), progress)?;
+        let how = (undecided, unclean);
+        self.each_piece(0, |at, len| self.scrub_piece(at, len, how, &mut done), progress)?;
         self.flush()?;
         Ok(done)
     }
 
-    fn scrub_piece(&self, at: u64, len: usize, undecided: bool, done: &mut Scrubbed) -> Result<()> {
+    fn scrub_piece(
+        &self,
+        at: u64,
+        len: usize,
+        (undecided, unclean): (bool, bool),
+        done: &mut Scrubbed,
+    ) -> Result<()> {
         let judge = self.judge.get().map(|judge| &**judge);
         let Best { bytes: good, copies, wrong } = self.best(judge, at, len)?;
         done.bytes += (len * copies.len()) as u64;
@@ -174,42 +187,28 @@ impl Mirror {
             |part: &Range<usize>| judge.is_some_and(|judge| judge.refuses(at + part.start as u64));
         let refused: Vec<_> = wrong.iter().filter(|part| is_refused(part)).cloned().collect();
         for (member, copy) in &copies {
-            let name = &member.device.info().name;
             let mut good = good.clone();
-            match copy {
-                Ok(bytes) => {
-                    // What is right in no member may be right in parts of each.
-                    for part in refused.clone() {
-                        good[part.clone()].copy_from_slice(&bytes[part]);
-                    }
-                    if bytes[..] == good[..] {
-                        continue;
-                    }
-                    let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
-                    let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
-                    let differs = |n: &usize| {
-                        let sector = *n..len.min(n + SECTOR);
-                        bytes[sector.clone()] != good[sector]
-                    };
-                    let sectors: Vec<_> = (0..len).step_by(SECTOR).filter(differs).collect();
-                    let unknown: Vec<_> =
-                        sectors.iter().filter(|&&n| !is_in(&own, n) || is_in(&wrong, n)).collect();
-                    let (count, first) = (sectors.len(), sectors[0] as u64);
-                    log::warn!(
-                        "{name}: {count} sectors from byte {} on differ; of {} nothing says which copy is \
-                         right",
-                        member.place(at + first),
-                        unknown.len()
-                    );
-                    done.undecided += (unknown.len() * SECTOR) as u64;
-                    if !undecided && !unknown.is_empty() {
-                        continue;
-                    }
-                    done.differed += 1;
+            let is_fault = if let Ok(bytes) = copy {
+                // What is right in no member may be right in parts of each.
+                for part in refused.clone() {
+                    good[part.clone()].copy_from_slice(&bytes[part]);
                 }
-                Err(_) => done.unreadable += 1,
+                let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
+                let found = differences(bytes, &good, &own, &wrong, |n, decided| {
+                    unclean && judge.is_none_or(|judge| judge.may_differ(at + n as u64, decided))
+                });
+                if found.is_none() || !found.log_and_count(member, at, undecided, done) {
+                    continue;
+                }
+                !found.faults.is_empty()
+            } else {
+                done.unreadable += 1;
+                true
+            };
+            if is_fault {
+                let name = &member.device.info().name;
+                log::warn!("{name}: {len} bytes at {} are written again", member.place(at));
             }
-            log::warn!("{name}: {len} bytes at {} are written again", member.place(at));
             if let Err(error) = member.device.write_at(at, &good) {
                 self.lose(member, error)?;
             }
@@ -219,18 +218,101 @@ impl Mirror {
     }
 }
 
+/// Sectors in which a copy of a piece differs from what is right, by their places in it.
+#[derive(Default)]
+struct Differences {
+    /// Those that an unclean end does not explain.
+    faults: Vec<usize>,
+    /// Of these, the number of those of which nothing says which member has them right.
+    undecided: usize,
+    /// Those that an unclean end explains.
+    explained: Vec<usize>,
+    /// True if of any of them nothing says which member has it right.
+    is_open: bool,
+}
+
+/// Compares `bytes` with what is right: `own` is what the judge says is wrong in them, and `wrong`
+/// what it says is wrong in all members. `explains` says of a sector whether an unclean end
+/// explains that it differs, with true if it is decided which member has it right.
+fn differences(
+    bytes: &[u8],
+    good: &[u8],
+    own: &[Range<usize>],
+    wrong: &[Range<usize>],
+    explains: impl Fn(usize, bool) -> bool,
+) -> Differences {
+    let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
+    let mut found = Differences::default();
+    let sectors = bytes.chunks(SECTOR).zip(good.chunks(SECTOR)).enumerate();
+    for (n, _) in sectors.filter(|(_, (bytes, good))| bytes != good) {
+        let n = n * SECTOR;
+        let is_decided = is_in(own, n) && !is_in(wrong, n);
+        found.is_open |= !is_decided;
+        if explains(n, is_decided) {
+            found.explained.push(n);
+        } else {
+            found.undecided += usize::from(!is_decided);
+            found.faults.push(n);
+        }
+    }
+    found
+}
+
+impl Differences {
+    fn is_none(&self) -> bool {
+        self.faults.is_empty() && self.explained.is_empty()
+    }
+
+    /// Logs and counts what was found in the copy that `member` has of the piece at `at`. Returns
+    /// true if it is to be written: what is open only if `undecided`.
+    fn log_and_count(&self, member: &Member, at: u64, undecided: bool, done: &mut Scrubbed) -> bool {
+        let name = &member.device.info().name;
+        let bytes = |sectors: &[usize]| (sectors.len() * SECTOR) as u64;
+        let is_written = undecided || !self.is_open;
+        if let Some(&first) = self.faults.first() {
+            log::warn!(
+                "{name}: {} sectors from byte {} on differ; of {} nothing says which copy is right",
+                self.faults.len(),
+                member.place(at + first as u64),
+                self.undecided
+            );
+            done.undecided += (self.undecided * SECTOR) as u64;
+            done.differed += u64::from(is_written);
+        }
+        if let Some(&first) = self.explained.first() {
+            log::info!(
+                "{name}: {} sectors from byte {} on differ after an unclean end",
+                self.explained.len(),
+                member.place(at + first as u64)
+            );
+        }
+        if is_written {
+            done.unclean += bytes(&self.explained);
+        } else {
+            done.kept += bytes(&self.faults) + bytes(&self.explained);
+        }
+        is_written
+    }
+}
+
 /// What a scrub has found and mended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
     /// Pieces of a megabyte of a member that differed from what is right, or from the first member
-    /// if nothing says what is right, and were written.
+    /// if nothing says what is right, and were written. What an unclean end explains is not among
+    /// them.
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,
-    /// Bytes of whole sectors that differed and of which nothing says which member has them right.
+    /// Bytes of whole sectors that differed and of which nothing says which member has them right,
+    /// without those that an unclean end explains.
     pub undecided: u64,
+    /// Bytes of whole sectors that differed as an unclean end explains, and were written.
+    pub unclean: u64,
+    /// Bytes of whole sectors that differ and were left so.
+    pub kept: u64,
     /// What the judge says is wrong in all members that can be read, and refuses.
     pub wrong: Vec<Range<u64>>,
 }

@@ -406,11 +406,74 @@ fn a_scrub_makes_members_equal() {
         mirror.read_at(at, &mut bytes).unwrap();
         assert_eq!(bytes, [5; 512]);
     }
-    let done = mirror.scrub(true, &mut |_| Ok(())).unwrap();
+    let done = mirror.scrub(true, false, &mut |_| Ok(())).unwrap();
     assert_eq!(done, Scrubbed { bytes: 3 * SIZE, differed: 1, undecided: 512, ..Scrubbed::default() });
     members[2].read_at(512, &mut bytes).unwrap();
     assert_eq!(bytes, [5; 512]);
-    assert_eq!(mirror.scrub(true, &mut |_| Ok(())).unwrap().differed, 0);
+    assert_eq!(mirror.scrub(true, false, &mut |_| Ok(())).unwrap().differed, 0);
+}
+
+/// Promise: what an unclean end explains is made equal and counted apart; what it does not explain
+/// counts as before, also in the same piece, and so does everything if there was no such end.
+#[test]
+fn a_scrub_after_an_unclean_end() {
+    let half = SIZE / 2;
+    // The judge of these tests knows sectors that begin with 7, and explains only what is in the
+    // first half and not decided. Each case is a place, the byte that the first member and the
+    // others begin with, the numbers of pieces and undecided sectors that count as faults, and that
+    // of sectors that are explained.
+    for (unclean, at, bytes, (differed, undecided, explained)) in [
+        (true, 512, [5, 6], (0, 0, 2)),
+        (false, 512, [5, 6], (2, 2, 0)),
+        (true, 512, [6, 7], (1, 0, 0)),
+        (true, half + 512, [5, 6], (2, 2, 0)),
+    ] {
+        let Fixture { members, mirror, .. } = three();
+        let judge = Knows { right: 7, on_its_way: false, refuses: false };
+        mirror.set_judge(Arc::new(judge));
+        mirror.write_at(0, &vec![7; usize::try_from(SIZE).unwrap()]).unwrap();
+        let expected = Scrubbed {
+            bytes: 3 * SIZE,
+            differed,
+            undecided: undecided * 512,
+            unclean: explained * 512,
+            ..Scrubbed::default()
+        };
+        for (n, member) in members.iter().enumerate() {
+            member.write_at(at, &[bytes[n.min(1)]; 512]).unwrap();
+        }
+        assert_eq!(
+            mirror.scrub(true, unclean, &mut |_| Ok(())).unwrap(),
+            expected,
+            "{unclean} {at} {bytes:?}"
+        );
+        let equal = Scrubbed { bytes: 3 * SIZE, ..Scrubbed::default() };
+        assert_eq!(mirror.scrub(true, unclean, &mut |_| Ok(())).unwrap(), equal, "{unclean} {at} {bytes:?}");
+    }
+}
+
+/// Promise: a fault beside what an unclean end explains, in the same piece, is still one; and what
+/// is only compared stays as it is, and is counted as such.
+#[test]
+fn a_fault_beside_what_an_unclean_end_explains() {
+    for undecided in [true, false] {
+        let Fixture { members, mirror, .. } = three();
+        mirror.set_judge(Arc::new(Knows { right: 7, on_its_way: false, refuses: false }));
+        mirror.write_at(0, &vec![7; usize::try_from(SIZE).unwrap()]).unwrap();
+        for (n, member) in (5..).zip([0, 2]) {
+            members[member].write_at(512, &[n; 512]).unwrap();
+        }
+        members[1].write_at(512, &[5; 512]).unwrap();
+        members[2].write_at(4096, &[9; 512]).unwrap();
+        let found = mirror.scrub(undecided, true, &mut |_| Ok(())).unwrap();
+        let bytes = 3 * SIZE;
+        let expected = if undecided {
+            Scrubbed { bytes, differed: 1, unclean: 512, ..Scrubbed::default() }
+        } else {
+            Scrubbed { bytes, kept: 1024, ..Scrubbed::default() }
+        };
+        assert_eq!(found, expected);
+    }
 }
 
 /// Promise: lost members are never read, and without any other there is no mirror.
@@ -456,6 +519,7 @@ impl Device for Torn {
 struct Knows {
     right: u8,
     on_its_way: bool,
+    refuses: bool,
 }
 
 impl Judge for Knows {
@@ -467,10 +531,13 @@ impl Judge for Knows {
         sectors.filter(|_| !(for_copy && self.on_its_way)).map(|at| at..at + 512).collect()
     }
     fn refuses(&self, _: u64) -> bool {
-        true
+        self.refuses
     }
     fn mends(&self, _: u64) -> bool {
         true
+    }
+    fn may_differ(&self, offset: u64, decided: bool) -> bool {
+        !decided && offset < SIZE / 2
     }
 }
 
@@ -482,7 +549,7 @@ fn a_second_read_is_judged() {
     torn.write_at(0, &[7; 1024]).unwrap();
     let noted = Arc::new(Noted::default());
     let mirror = Mirror::new(vec![torn.clone() as Arc<dyn Device>], &[false], noted, "m".into()).unwrap();
-    mirror.set_judge(Arc::new(Knows { right: 7, on_its_way: false }));
+    mirror.set_judge(Arc::new(Knows { right: 7, on_its_way: false, refuses: true }));
     let mut bytes = [0; 1024];
     torn.1.store(true, Ordering::Relaxed);
     mirror.read_at(0, &mut bytes).unwrap();
@@ -498,7 +565,7 @@ fn wrong_bytes_are_mended_once() {
         members[0].write_at(0, &[6; 512]).unwrap();
         // All reads of this place begin with the first member.
         mirror.set_unequal(true);
-        mirror.set_judge(Arc::new(Knows { right: 7, on_its_way }));
+        mirror.set_judge(Arc::new(Knows { right: 7, on_its_way, refuses: true }));
         let mut bytes = [0; 512];
         mirror.read_at(0, &mut bytes).unwrap();
         assert_eq!(bytes, [7; 512]);
