@@ -490,7 +490,13 @@ impl Device for Mirror {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.written().iter().try_for_each(|member| member.device.discard(offset, len))
+        // Like a write: otherwise a piece that is being copied would bring back what is discarded,
+        // in one member only.
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.enter_write(id, offset..offset + len);
+        let result = self.written().iter().try_for_each(|member| member.device.discard(offset, len));
+        self.leave_write(id);
+        result
     }
 
     fn prepare(&self, offset: u64) {

@@ -185,15 +185,18 @@ impl SetOfDevices {
         Loopback::new(&path)
     }
 
-    /// Returns the command that replaces the only member that is missing by `new`.
+    /// Returns the command that replaces the member that is missing by `new`. If the daemon was
+    /// killed while it began to replace it, there is another one, which was to take its place and
+    /// may have no label yet: the last copy.
     fn replace_missing(&self, new: &Loopback) -> Command {
         let any = self.devices[0].path();
         let said = command(binary()).args(["mfs", "status", "--json"]).arg(any).output();
         let said: serde_json::Value =
             serde_json::from_slice(&said.expect("spindle runs").stdout).expect("JSON");
         let members = said["members"].as_array().expect("members");
-        let gone: Vec<_> = members.iter().filter(|member| member["path"].is_null()).collect();
-        let [gone] = gone[..] else { panic!("one member is missing: {said}") };
+        let gone = members.iter().filter(|member| member["path"].is_null());
+        let gone = gone.min_by_key(|member| member["areas"][0]["copy"].as_u64());
+        let Some(gone) = gone else { panic!("a member is missing: {said}") };
         let mut replace = command(binary());
         replace.args(["mfs", "replace"]).arg(any);
         replace.arg(gone["member_id"].as_str().expect("an identity")).arg(new.path());

@@ -189,6 +189,9 @@ impl Set {
     /// it gets what the checksums say is right, and of what has none, what the first one has. The
     /// records of a log in use are only compared: recovery finds those that are whole in any copy.
     ///
+    /// If the set was in use when it was last left, copies may differ in what was never made
+    /// durable. That is no fault, and is counted apart. What is not used does not count at all.
+    ///
     /// # Errors
     /// Device errors, if something can be read nowhere.
     pub fn scrub(&self, report: &mut Report<'_>) -> Result<Scrubbed> {
@@ -205,15 +208,17 @@ impl Set {
             let Some(mirror) = &part.mirror else { return Err(missing(part.role, part.index)) };
             let first_counts = part.role != Role::Log || !self.is_mounted.load(Ordering::Acquire);
             let mut report = |done| report(Progress { done: before + done, total });
-            let found = mirror.scrub(first_counts, &mut report)?;
+            let found = mirror.scrub(first_counts, label.unequal, &mut report)?;
             all.bytes += found.bytes;
             all.differed += found.differed;
             all.unreadable += found.unreadable;
             all.undecided += found.undecided;
+            all.unclean += found.unclean;
+            all.kept += found.kept;
             all.wrong.extend(found.wrong);
             before += mirror.info().size_bytes;
         }
-        if label.unequal {
+        if label.unequal && all.kept == 0 {
             self.labels.change(|label| label.unequal = false)?;
             let data = self.parts.iter().filter(|part| part.role == Role::Data);
             data.filter_map(|part| part.mirror.as_ref()).for_each(|mirror| mirror.set_unequal(false));
@@ -221,7 +226,8 @@ impl Set {
         Ok(all)
     }
 
-    /// Makes the copies of control storage equal, as a scrub does. Returns true if they were.
+    /// Makes the copies of control storage equal, as a scrub does. Returns true if they were, but
+    /// for what the last unclean end explains.
     ///
     /// # Errors
     /// Device errors.
@@ -229,7 +235,7 @@ impl Set {
         let mut equal = true;
         let parts = self.parts.iter().filter(|part| part.role == Role::Control);
         for mirror in parts.filter_map(|part| part.mirror.as_ref()).filter(|m| m.copies().len() > 1) {
-            let found = mirror.scrub(true, &mut |_| Ok(()))?;
+            let found = mirror.scrub(true, self.labels.now().unequal, &mut |_| Ok(()))?;
             equal &= found.differed + found.unreadable == 0;
         }
         Ok(equal)
@@ -298,10 +304,15 @@ impl Set {
                     Ring::renew(&window, label.set_id, now, state)?;
                 }
             }
+            // It was left in use, but the new log does not say so.
+            label.unequal |= label.unlogged && self.has_copies();
             label.unlogged = false;
         }
-        let Label { areas, unlogged, .. } = label;
-        Ok(self.labels.change(|label| (label.areas, label.unlogged) = (areas, unlogged))?)
+        let Label { areas, unlogged, unequal, .. } = label;
+        self.labels.change(|label| {
+            (label.areas, label.unlogged, label.unequal) = (areas, unlogged, unequal);
+        })?;
+        Ok(())
     }
 
     /// Fills a copy of the part of `area` at its place on `device`; then leaves out the copy

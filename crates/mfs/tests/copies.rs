@@ -189,6 +189,59 @@ fn a_mount_mends_what_it_reads() {
     assert_eq!(damaged(), 0);
 }
 
+/// Promise: after a crash a scrub makes equal what the crash explains, without a fault: data and the
+/// log. What is used of control storage, and the allocation map, count as before; and so does
+/// everything when there was no crash since the last scrub. What is not used of control storage
+/// never counts, and a repair says nothing of it either.
+#[test]
+fn a_crash_excuses_only_what_it_explains() {
+    let victim = Victim::new(false);
+    let crash = |n: usize| {
+        let fs = victim.open();
+        write(&fs, FILES + n);
+        fs.sync().unwrap();
+        // Its power is cut.
+        drop(fs);
+        victim.open().unmount().unwrap();
+        assert!(victim.set().label.unequal);
+    };
+    let last_cylinder = (victim.areas(Role::Control)[1].1.len >> 16) - 1;
+    let unused = (last_cylinder << 16) + 8192;
+    // Whether it is a fault after a crash, and without one.
+    let places = [
+        (Role::Data, 1 << 20, (false, true)),
+        (Role::Log, 1 << 20, (false, true)),
+        (Role::Control, unused, (false, false)),
+        (Role::Data, 0, (true, true)),
+        (Role::Control, 0, (true, true)),
+        (Role::Control, last_cylinder << 16, (true, true)),
+    ];
+    for (n, (role, at, faults)) in places.into_iter().enumerate() {
+        for crashed in [true, false] {
+            let what = format!("{role}, byte {at}, crashed: {crashed}");
+            if crashed {
+                crash(n);
+            }
+            victim.damage(role, 1, (at, 64 << 20), 0xee);
+            if crashed && role == Role::Control {
+                let repaired = repair(&victim.set(), &*clock(), false, 100, &mut |_| ()).unwrap();
+                assert_eq!(repaired.changed, faults.0, "{what}");
+                victim.damage(role, 1, (at, 64 << 20), 0xee);
+            }
+            let found = victim.set().scrub(&mut |_| Ok(())).unwrap();
+            let is_fault = if crashed { faults.0 } else { faults.1 };
+            let is_explained = crashed && faults == (false, true);
+            assert_eq!(found.differed, u64::from(is_fault), "{what}: {found:?}");
+            assert_eq!(found.unclean, if is_explained { 512 } else { 0 }, "{what}: {found:?}");
+            assert!(!victim.set().label.unequal, "{what}");
+            for role in [Role::Control, Role::Data, Role::Log] {
+                assert!(victim.bytes(role, 0) == victim.bytes(role, 1), "{what}");
+            }
+        }
+    }
+    expect(&victim.open(), FILES);
+}
+
 /// Promise: the same of pages of the allocation map.
 #[test]
 fn pages_of_the_map_are_read_from_the_whole_copy() {

@@ -22,7 +22,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use spindle_clock::Clock;
 use spindle_conformance::random::seed;
-use spindle_device::{Device, Error, MemoryDevice};
+use spindle_device::{Device, Error, MemoryDevice, Scrubbed};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
 use spindle_mfs::{
@@ -482,6 +482,25 @@ fn recover(devices: &[Arc<dyn Device>], what: &str) -> Tree {
     tree
 }
 
+/// Compares the copies of a set that was recovered, mounted or not: they differ only where the cut
+/// explains it, and are equal after that.
+fn compare(devices: &[Arc<dyn Device>], is_mounted: bool, what: &str) {
+    for again in [false, true] {
+        let set = open_set(devices);
+        let fs = is_mounted.then(|| mount(&set));
+        let Scrubbed { differed, unreadable, undecided, unclean, kept, wrong, .. } =
+            set.scrub(&mut |_| Ok(())).unwrap();
+        assert_eq!((differed, unreadable, undecided, wrong.len()), (0, 0, 0, 0), "{what}, {again}");
+        // Records of a log in use stay.
+        assert!(!again || unclean == 0, "{what}: {unclean} bytes differ again");
+        assert!(is_mounted || kept == 0, "{what}: {kept} bytes still differ");
+        assert_eq!(set.label_now().unequal, kept > 0, "{what}");
+        if let Some(fs) = fs {
+            fs.unmount().unwrap();
+        }
+    }
+}
+
 fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdRng)) {
     let mut rng = StdRng::seed_from_u64(seed);
     let new: Vec<_> = ROLES.iter().map(|&(kib, ..)| MemoryDevice::new(kib << 10)).collect();
@@ -558,6 +577,10 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
             found.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
         let lost = (rng.random_range(0..3) == 0).then(|| devices.remove(*MIRRORED.choose(&mut rng).unwrap()));
         let tree = recover(&devices, &what);
+        let is_mounted = rng.random_bool(0.5);
+        if rng.random_bool(0.5) {
+            compare(&devices, is_mounted, &what);
+        }
         if let Some(copy) = lost {
             // A copy that was missing comes back: it is out of date.
             let fs = open(&devices);
@@ -568,6 +591,7 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
             let mut again = recover(&devices, &what);
             assert_eq!(again.remove("/new").is_some(), new, "{what}");
             assert!(again == tree, "{what}, with the copy that was missing");
+            compare(&devices, is_mounted, &what);
         }
         if versions[durable..=last.min(versions.len() - 1)].contains(&tree) {
             continue;

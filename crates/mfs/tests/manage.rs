@@ -302,6 +302,8 @@ fn with_log(mut members: Members) -> Members {
         members.push(new);
         members.retain(is_member);
         let set = Set::open(&devices(&members)).unwrap();
+        // What had no log may have ended in the midst of a write.
+        assert!(!label.unlogged || set.label.unequal);
         repair(&set, &ManualClock::at(30), false, 100, &mut |_| ()).unwrap();
     }
     members

@@ -27,8 +27,8 @@ use std::process::ExitCode;
 /// can be interrupted, and goes on when it is given again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done; status: the set is whole; scrub: it is whole, nothing differed, and the check found
-       no problem
+    0  done; status: the set is whole; scrub: it is whole, nothing differed but what a crash
+       explains, and the check found no problem
     1  failed; status: a member is missing, lost or out of date; scrub: it mended something, or a
        copy is missing or lost
     4  scrub: the check found problems, data whose checksum is wrong in all copies, or a read-only
@@ -107,6 +107,10 @@ enum Command {
         old: String,
     },
     /// Read everything, compare all copies, mend what differs, and check the file system
+    ///
+    /// After a crash copies may differ in what was never synced. The scrub says so and makes them
+    /// equal, which is no failure. Anything else in use that differs is one, and so is any
+    /// difference if there was no crash since the last scrub.
     Scrub {
         /// Print JSON
         #[arg(long)]
@@ -266,6 +270,13 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
             out.line(format!(
                 "{member}: {} megabytes of copies differed and {} could not be read; all are written again",
                 copies.differed, copies.unreadable
+            ))?;
+        }
+        if copies.unclean > 0 {
+            out.line(format!(
+                "{member}: {} of copies differed after an unclean end, in what was never synced; the copies \
+                 are equal again",
+                number::bytes(copies.unclean)
             ))?;
         }
         if copies.undecided > 0 {

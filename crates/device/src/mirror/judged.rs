@@ -25,6 +25,16 @@ pub trait Judge: Send + Sync {
 
     /// Returns true if members that have the bytes at `offset` wrong get the right ones at once.
     fn mends(&self, offset: u64) -> bool;
+
+    /// Returns true if nobody uses the sector at `offset`, so that members may have anything there.
+    fn is_unused(&self, _offset: u64) -> bool {
+        false
+    }
+
+    /// Returns true if members may have different bytes in the sector at `offset` after an end in
+    /// the midst of work and the recovery from it. `decided` says that one member has the sector
+    /// wrong and another one right.
+    fn may_differ(&self, offset: u64, decided: bool) -> bool;
 }
 
 /// A piece of a mirror.

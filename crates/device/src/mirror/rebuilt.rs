@@ -4,7 +4,6 @@
 use super::judged::{Best, SECTOR};
 use super::{Condition, Member, Mirror};
 use crate::{AlignedBuf, Device, Error, Result};
-use log::Level;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -155,19 +154,32 @@ impl Mirror {
     /// Reads all members that are whole, compares them, and makes them equal: what the judge says
     /// is right counts, and of the rest, if `undecided`, what the first member has that can be
     /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as
-    /// each has it. Calls `progress` with the bytes that are done. The mirror can be used
-    /// meanwhile.
+    /// each has it. If `unclean`, there was an end in the midst of work since the members were
+    /// equal, and what it explains is counted apart. What is in no use is made equal without a word.
+    /// Calls `progress` with the bytes that are done. The mirror can be used meanwhile.
     ///
     /// # Errors
     /// Those of the devices, if no member can be read or one can no longer be written.
-    pub fn scrub(&self, undecided: bool, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<Scrubbed> {
+    pub fn scrub(
+        &self,
+        undecided: bool,
+        unclean: bool,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Scrubbed> {
         let mut done = Scrubbed::default();
-        self.each_piece(0, |at, len| self.scrub_piece(at, len, undecided, &mut done), progress)?;
+        let how = (undecided, unclean);
+        self.each_piece(0, |at, len| self.scrub_piece(at, len, how, &mut done), progress)?;
         self.flush()?;
         Ok(done)
     }
 
-    fn scrub_piece(&self, at: u64, len: usize, undecided: bool, done: &mut Scrubbed) -> Result<()> {
+    fn scrub_piece(
+        &self,
+        at: u64,
+        len: usize,
+        (undecided, unclean): (bool, bool),
+        done: &mut Scrubbed,
+    ) -> Result<()> {
         let judge = self.judge.get().map(|judge| &**judge);
         let Best { bytes: good, copies, wrong } = self.best(judge, at, len)?;
         done.bytes += (len * copies.len()) as u64;
@@ -175,52 +187,34 @@ impl Mirror {
             |part: &Range<usize>| judge.is_some_and(|judge| judge.refuses(at + part.start as u64));
         let refused: Vec<_> = wrong.iter().filter(|part| is_refused(part)).cloned().collect();
         for (member, copy) in &copies {
-            let name = &member.device.info().name;
             let mut good = good.clone();
-            let mut level = Level::Warn;
-            match copy {
-                Ok(bytes) => {
-                    // What is right in no member may be right in parts of each.
-                    for part in refused.clone() {
-                        good[part.clone()].copy_from_slice(&bytes[part]);
-                    }
-                    if bytes[..] == good[..] {
-                        continue;
-                    }
-                    let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
-                    let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
-                    let differs = |n: &usize| {
-                        let sector = *n..len.min(n + SECTOR);
-                        bytes[sector.clone()] != good[sector]
-                    };
-                    // What is right in no member was never used, or is seen by who reads it.
-                    let (unused, sectors): (Vec<_>, Vec<_>) =
-                        (0..len).step_by(SECTOR).filter(differs).partition(|&n| is_in(&wrong, n));
-                    let unknown = sectors.iter().filter(|&&n| !is_in(&own, n)).count();
-                    if let Some(&first) = sectors.first() {
-                        log::warn!(
-                            "{name}: {} sectors from byte {} on differ{}",
-                            sectors.len(),
-                            member.place(at + first as u64),
-                            match unknown {
-                                0 => String::new(),
-                                count => format!("; of {count} nothing says which copy is right"),
-                            }
-                        );
-                    }
-                    done.undecided += (unknown * SECTOR) as u64;
-                    if !undecided && unknown + unused.len() > 0 {
-                        continue;
-                    }
-                    if sectors.is_empty() {
-                        level = Level::Debug;
-                    } else {
-                        done.differed += 1;
-                    }
+            let is_fault = if let Ok(bytes) = copy {
+                // What is right in no member may be right in parts of each.
+                for part in refused.clone() {
+                    good[part.clone()].copy_from_slice(&bytes[part]);
                 }
-                Err(_) => done.unreadable += 1,
+                let own = judge.map_or_else(Vec::new, |judge| judge.wrong(at, bytes, true));
+                let found = differences(bytes, &good, &own, &wrong, |n, decided| {
+                    let place = at + n as u64;
+                    match judge {
+                        Some(judge) if judge.is_unused(place) => Cause::Unused,
+                        _ if !unclean => Cause::Fault,
+                        Some(judge) if !judge.may_differ(place, decided) => Cause::Fault,
+                        _ => Cause::UncleanEnd,
+                    }
+                });
+                if found.is_none() || !found.log_and_count(member, at, undecided, done) {
+                    continue;
+                }
+                !found.faults.is_empty()
+            } else {
+                done.unreadable += 1;
+                true
+            };
+            if is_fault {
+                let name = &member.device.info().name;
+                log::warn!("{name}: {len} bytes at {} are written again", member.place(at));
             }
-            log::log!(level, "{name}: {len} bytes at {} are written again", member.place(at));
             if let Err(error) = member.device.write_at(at, &good) {
                 self.lose(member, error)?;
             }
@@ -230,18 +224,115 @@ impl Mirror {
     }
 }
 
+/// Why copies differ in a sector.
+enum Cause {
+    /// Nobody uses it.
+    Unused,
+    /// The last end was in the midst of work.
+    UncleanEnd,
+    /// A device has returned or kept wrong bytes.
+    Fault,
+}
+
+/// Sectors in which a copy of a piece differs from what is right, by their places in it.
+#[derive(Default)]
+struct Differences {
+    /// Number of those that nobody uses.
+    unused: usize,
+    /// Those that an unclean end does not explain.
+    faults: Vec<usize>,
+    /// Of these, the number of those of which nothing says which member has them right.
+    undecided: usize,
+    /// Those that an unclean end explains.
+    explained: Vec<usize>,
+    /// True if of any of them nothing says which member has it right.
+    is_open: bool,
+}
+
+/// Compares `bytes` with what is right: `own` is what the judge says is wrong in them, and `wrong`
+/// what it says is wrong in all members. `cause` says of a sector why it differs, with true if it is
+/// decided which member has it right.
+fn differences(
+    bytes: &[u8],
+    good: &[u8],
+    own: &[Range<usize>],
+    wrong: &[Range<usize>],
+    cause: impl Fn(usize, bool) -> Cause,
+) -> Differences {
+    let is_in = |parts: &[Range<usize>], n: usize| parts.iter().any(|part| part.contains(&n));
+    let mut found = Differences::default();
+    let sectors = bytes.chunks(SECTOR).zip(good.chunks(SECTOR)).enumerate();
+    for (n, _) in sectors.filter(|(_, (bytes, good))| bytes != good) {
+        let n = n * SECTOR;
+        let is_decided = is_in(own, n) && !is_in(wrong, n);
+        found.is_open |= !is_decided;
+        match cause(n, is_decided) {
+            Cause::Unused => found.unused += 1,
+            Cause::UncleanEnd => found.explained.push(n),
+            Cause::Fault => {
+                found.undecided += usize::from(!is_decided);
+                found.faults.push(n);
+            }
+        }
+    }
+    found
+}
+
+impl Differences {
+    fn is_none(&self) -> bool {
+        self.unused == 0 && self.faults.is_empty() && self.explained.is_empty()
+    }
+
+    /// Logs and counts what was found in the copy that `member` has of the piece at `at`. Returns
+    /// true if it is to be written: what is open only if `undecided`.
+    fn log_and_count(&self, member: &Member, at: u64, undecided: bool, done: &mut Scrubbed) -> bool {
+        let name = &member.device.info().name;
+        let bytes = |sectors: &[usize]| (sectors.len() * SECTOR) as u64;
+        let is_written = undecided || !self.is_open;
+        if let Some(&first) = self.faults.first() {
+            log::warn!(
+                "{name}: {} sectors from byte {} on differ; of {} nothing says which copy is right",
+                self.faults.len(),
+                member.place(at + first as u64),
+                self.undecided
+            );
+            done.undecided += (self.undecided * SECTOR) as u64;
+            done.differed += u64::from(is_written);
+        }
+        if let Some(&first) = self.explained.first() {
+            log::info!(
+                "{name}: {} sectors from byte {} on differ after an unclean end",
+                self.explained.len(),
+                member.place(at + first as u64)
+            );
+        }
+        if is_written {
+            done.unclean += bytes(&self.explained);
+        } else {
+            done.kept += bytes(&self.faults) + bytes(&self.explained) + (self.unused * SECTOR) as u64;
+        }
+        is_written
+    }
+}
+
 /// What a scrub has found and mended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
     /// Pieces of a megabyte of a member that differed from what is right, or from the first member
-    /// if nothing says what is right, and were written. What is right in no member does not count.
+    /// if nothing says what is right, and were written. What an unclean end explains, and what is in
+    /// no use, is not among them.
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,
-    /// Bytes of whole sectors that differed and of which nothing says which member has them right.
+    /// Bytes of whole sectors that differed and of which nothing says which member has them right,
+    /// without those that an unclean end explains.
     pub undecided: u64,
+    /// Bytes of whole sectors that differed as an unclean end explains, and were written.
+    pub unclean: u64,
+    /// Bytes of whole sectors that differ and were left so.
+    pub kept: u64,
     /// What the judge says is wrong in all members that can be read, and refuses.
     pub wrong: Vec<Range<u64>>,
 }

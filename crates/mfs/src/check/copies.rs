@@ -50,10 +50,8 @@ impl Checker {
         let (blocks, block_bytes) = (layout.cylinder_blocks(), layout.block_bytes() as u64);
         let mut used = Vec::new();
         for (number, state) in (0..layout.cylinders).zip(&self.cylinders) {
-            if state.kind != Kind::Unused {
-                let at = layout.cylinder_at(number);
-                used.push(at..at + CYLINDER_BYTES as u64);
-            }
+            let at = layout.cylinder_at(number);
+            used.push(at..at + CYLINDER_BYTES as u64);
             if state.kind == Kind::Headers {
                 let at = layout.control_byte(layout.block_of(number, 1));
                 used.push(at..at + u64::from(blocks - state.fresh) * block_bytes);

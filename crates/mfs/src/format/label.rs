@@ -82,7 +82,7 @@ structure! {
         104 settled: u64,
         /// When the set was opened to write, in nanoseconds since 1970: signed.
         112 opened: u64,
-        /// Bit 0: copies of data storage may differ in what was never flushed.
+        /// Bit 0: copies may differ in what was never flushed.
         120 flags: u32,
         /// Number of classes of data, with the default one.
         124 classes: u32,
@@ -237,7 +237,7 @@ pub struct Label {
     pub settled: u64,
     /// When the set was opened to write, in nanoseconds since 1970.
     pub opened: i64,
-    /// Copies of data storage may differ in what was never flushed.
+    /// The set was left in use: copies may differ in what was never flushed.
     pub unequal: bool,
     /// Log storage was lost while the set was in use, and control storage may have a part of an
     /// operation.

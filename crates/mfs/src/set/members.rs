@@ -295,7 +295,7 @@ impl Set {
             verifier,
         };
         set.set_judges(&data);
-        if set.label.unequal {
+        if set.label.unequal || set.label.unlogged {
             set.prefer_first();
         }
         Ok(set)
@@ -309,7 +309,10 @@ impl Set {
             let Some(mirror) = mirror else { continue };
             let (layout, is_mounted) = (self.layout.clone(), self.is_mounted.clone());
             match role {
-                Role::Control => mirror.set_judge(Arc::new(OfControl { layout, is_mounted })),
+                Role::Control => {
+                    let storage = Arc::downgrade(mirror);
+                    mirror.set_judge(Arc::new(OfControl { layout, storage, is_mounted }));
+                }
                 Role::Log if *index == 0 => mirror.set_judge(Arc::new(OfLog { set_id: self.label.set_id })),
                 Role::Log => {}
                 Role::Data => {
@@ -368,8 +371,13 @@ impl Set {
         }
     }
 
+    /// Returns true if any part of the storage has several copies.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.parts.iter().any(Part::is_mirrored)
+    }
+
     /// Begins to write: all members get the next epoch, and copies that are missing are recorded as
-    /// lost. If the set was in use, its mirrored data storage may differ from now on.
+    /// lost. If the set was in use, its copies may differ from now on.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if no whole copy of a part of data storage is there: one that is away
@@ -386,7 +394,7 @@ impl Set {
         if let Some(part) = self.parts.iter().filter(|part| part.role != Role::Log).find(is_away) {
             return Err(missing(part.role, part.index));
         }
-        let is_unequal = was_in_use && self.parts.iter().any(|p| p.role == Role::Data && p.is_mirrored());
+        let is_unequal = was_in_use && self.has_copies();
         self.labels.change(|label| {
             label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());
             label.unequal |= is_unequal;

@@ -4,17 +4,20 @@
 //! Nothing else has to be known for it, and nothing is read: what a cylinder holds is seen in its
 //! blocks. What is no whole structure may be right too, if it was never used. It counts as wrong
 //! here, and as it is when no other copy has a whole structure there.
+//!
+//! A recovery writes everything again that was on its way, except to blocks that were freed since:
+//! there copies may differ after it, which is seen in the description of the cylinder.
 
-use crate::format::cylinder::Cylinder;
+use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{has_its_place, is_used};
 use crate::format::layout::{HEADER_BYTES, Layout, ROOT_INO};
 use crate::format::node;
 use crate::format::sums::{self, SUM_SECTOR_BYTES};
 use crate::log::is_header_slot;
-use spindle_device::Judge;
+use spindle_device::{Device, Judge, Mirror};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Bytes of all structures but nodes.
 const SECTOR: usize = 512;
@@ -23,6 +26,8 @@ const _: () = assert!(HEADER_BYTES == SECTOR && SUM_SECTOR_BYTES == SECTOR);
 /// The judge of control storage.
 pub(super) struct OfControl {
     pub(super) layout: Layout,
+    /// Control storage.
+    pub(super) storage: Weak<Mirror>,
     /// True while the set is written as a file system.
     pub(super) is_mounted: Arc<AtomicBool>,
 }
@@ -33,12 +38,17 @@ impl OfControl {
         self.layout.cylinder_at(self.layout.cylinders)
     }
 
+    /// Returns the bytes of the table of checksums.
+    fn table(&self) -> Range<u64> {
+        self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages)
+    }
+
     /// Returns true if the sector at byte `at` of control storage is a whole structure that belongs
-    /// there, or the rest of a description.
+    /// there, or a place that has none.
     fn is_right(&self, at: u64, sector: &[u8]) -> bool {
         if at >= self.cylinders_end() {
-            let table = self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages);
-            return table.contains(&at) && sums::is_whole(sector, (at - table.start) / SECTOR as u64);
+            let table = self.table();
+            return !table.contains(&at) || sums::is_whole(sector, (at - table.start) / SECTOR as u64);
         }
         let cylinder_bytes = u64::from(self.layout.parameters.cylinder_bytes);
         let (cylinder, within) = (at / cylinder_bytes, at % cylinder_bytes);
@@ -93,6 +103,36 @@ impl Judge for OfControl {
     fn mends(&self, _: u64) -> bool {
         self.is_mounted.load(Ordering::Acquire)
     }
+
+    /// Returns true if the sector is in a block that nothing is in, as the description of its
+    /// cylinder says, or behind everything.
+    fn is_unused(&self, at: u64) -> bool {
+        if at >= self.cylinders_end() {
+            return !self.table().contains(&at);
+        }
+        let cylinder_bytes = u64::from(self.layout.parameters.cylinder_bytes);
+        let (number, within) = (at / cylinder_bytes, at % cylinder_bytes);
+        let block = u32::try_from(within / self.layout.block_bytes() as u64).unwrap_or(u32::MAX);
+        let Some(storage) = self.storage.upgrade().filter(|_| block > 0) else { return false };
+        let mut bytes = [0; SECTOR];
+        let blocks = self.layout.cylinder_blocks();
+        let read = storage.read_at(self.layout.cylinder_at(number), &mut bytes).is_ok();
+        let Some(cylinder) = Cylinder::decode(&bytes, number, blocks).ok().filter(|_| read) else {
+            return false;
+        };
+        let is_fresh = block > blocks - cylinder.fresh;
+        match cylinder.kind {
+            Kind::Unused => true,
+            Kind::Headers => is_fresh,
+            Kind::Names => is_fresh || cylinder.has_free(block),
+        }
+    }
+
+    /// Returns false: a recovery writes again what was on its way, except to blocks that are not
+    /// used any more.
+    fn may_differ(&self, _: u64, _: bool) -> bool {
+        false
+    }
 }
 
 /// The judge of the first part of log storage, which has the headers. Records lie on all parts:
@@ -123,6 +163,11 @@ impl Judge for OfLog {
     fn mends(&self, _: u64) -> bool {
         false
     }
+
+    /// Returns true: what was being written is not finished, and a recovery goes on behind it.
+    fn may_differ(&self, _: u64, _: bool) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +190,7 @@ mod tests {
         let member = Member { device: Arc::new(MemoryDevice::new(64 << 20)), areas };
         let set = make(&[member], &Wishes::new(), &ManualClock::at(0), &mut SmallRng::seed_from_u64(1));
         let layout = Layout::of(&set.unwrap().label).unwrap();
-        let judge = OfControl { layout: layout.clone(), is_mounted: Arc::default() };
+        let judge = OfControl { layout: layout.clone(), storage: Weak::new(), is_mounted: Arc::default() };
         let block = layout.block_bytes();
         let at = layout.control_byte(layout.block_of(1, 1));
         let mut bytes = vec![0; block];

@@ -210,6 +210,13 @@ impl Judge for OfData {
             None => self.verifier.mends(),
         }
     }
+
+    /// Returns true of blocks, which may never have been made durable. A recovery writes the pages
+    /// of the map again that were on their way, and a block gets its checksum only when all copies
+    /// have it.
+    fn may_differ(&self, offset: u64, decided: bool) -> bool {
+        !decided && self.block_at(offset).is_some()
+    }
 }
 
 impl OfData {

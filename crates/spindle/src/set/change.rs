@@ -70,12 +70,17 @@ pub struct Outcome {
     /// Bytes of copies that a scrub has read.
     pub bytes: u64,
     /// Megabytes of copies that differed from what is right, or from the first copy if nothing says
-    /// what is right, and were written.
+    /// what is right, and were written. What an unclean end explains is not among them.
     pub differed: u64,
     /// Megabytes of copies that could not be read, and were written.
     pub unreadable: u64,
-    /// Bytes that differed and of which nothing says which copy has them right.
+    /// Bytes that differed and of which nothing says which copy has them right, without those that
+    /// an unclean end explains.
     pub undecided: u64,
+    /// Bytes that differed because the set was left in use, in what was never durable, and are equal
+    /// again.
+    #[serde(default)]
+    pub unclean: u64,
     /// Data blocks of which no copy is what its checksum was made of.
     pub wrong: u64,
     /// Copies that are lost or not complete, after the change.
@@ -226,9 +231,19 @@ impl OpenSet {
         };
         self.close_others();
         result?;
-        let Scrubbed { bytes, differed, unreadable, undecided, wrong } = scrubbed;
+        let Scrubbed { bytes, differed, unreadable, undecided, unclean, wrong, .. } = scrubbed;
         let wrong = wrong.len() as u64;
         let lost = self.set.label_now().areas.iter().filter(|area| area.lost).count() as u64;
-        Ok(Outcome { mounted: false, bytes, differed, unreadable, undecided, wrong, lost, changed_areas })
+        Ok(Outcome {
+            mounted: false,
+            bytes,
+            differed,
+            unreadable,
+            undecided,
+            unclean,
+            wrong,
+            lost,
+            changed_areas,
+        })
     }
 }

@@ -111,7 +111,7 @@ pub struct Status {
     pub unreadable: Option<String>,
     /// The members, in the order of the table, and then the read-only areas.
     pub members: Vec<MemberStatus>,
-    /// Copies of data storage may differ in what was never flushed, until a scrub.
+    /// The set was left in use: copies may differ in what was never durable, until a scrub.
     pub unequal: bool,
 }
 

@@ -144,7 +144,9 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         out.line(format!("  cannot be read: {reason}"))?;
     }
     if status.unequal {
-        out.line("  copies of data storage may differ after a crash; spindle mfs scrub makes them equal")?;
+        out.line(
+            "  copies may differ after a crash, in what was never synced; spindle mfs scrub makes them equal",
+        )?;
     }
     Ok(())
 }
