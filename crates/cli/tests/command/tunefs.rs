@@ -81,7 +81,7 @@ fn refusals() {
     bench.fails("tunefs -m 9 -a 0 a.img", 1, &["a.img", "maxcontig 0", "1 to 512 blocks"]);
     bench.fails("tunefs -m 100 a.img", 1, &["minfree 100", "0 to 99%"]);
     bench.fails("tunefs -m 9 -d 4 a.img", 1, &["rotdelay", "UFS1"]);
-    bench.fails("tunefs -a enable a.img", 2, &["access control lists"]);
+    bench.fails("tunefs -a on a.img", 2, &["enable or disable for access control lists"]);
     bench.fails("tunefs -n on a.img", 2, &["enable or disable"]);
     bench.fails("tunefs -o speed a.img", 2, &["time or space"]);
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
