@@ -106,7 +106,8 @@ fn write(files: &BTreeMap<u32, (File, Shape)>) -> Vec<u8> {
     bytes
 }
 
-/// Reads a stream: its files, the maps, and the damage. Of a file that comes again the first counts.
+/// Reads a stream: its files, the maps, and the damage. Of a file that comes again the first
+/// counts.
 fn read(bytes: &[u8]) -> (BTreeMap<u32, File>, Vec<InodeMap>, Vec<Damage>) {
     let mut reader = Reader::new(bytes).unwrap();
     assert_eq!(reader.stamp(), &stamp());

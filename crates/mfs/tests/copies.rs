@@ -189,8 +189,8 @@ fn a_mount_mends_what_it_reads() {
     assert_eq!(damaged(), 0);
 }
 
-/// Promise: after a crash a scrub makes equal what the crash explains, without a fault: data and the
-/// log. What is used of control storage, and the allocation map, count as before; and so does
+/// Promise: after a crash a scrub makes equal what the crash explains, without a fault: data and
+/// the log. What is used of control storage, and the allocation map, count as before; and so does
 /// everything when there was no crash since the last scrub. What is not used of control storage
 /// never counts, and a repair says nothing of it either.
 #[test]

@@ -155,8 +155,8 @@ impl Mirror {
     /// is right counts, and of the rest, if `undecided`, what the first member has that can be
     /// read. Otherwise the rest is only counted. What the judge refuses in all members stays as
     /// each has it. If `unclean`, there was an end in the midst of work since the members were
-    /// equal, and what it explains is counted apart. What is in no use is made equal without a word.
-    /// Calls `progress` with the bytes that are done. The mirror can be used meanwhile.
+    /// equal, and what it explains is counted apart. What is in no use is made equal without a
+    /// word. Calls `progress` with the bytes that are done. The mirror can be used meanwhile.
     ///
     /// # Errors
     /// Those of the devices, if no member can be read or one can no longer be written.
@@ -250,8 +250,8 @@ struct Differences {
 }
 
 /// Compares `bytes` with what is right: `own` is what the judge says is wrong in them, and `wrong`
-/// what it says is wrong in all members. `cause` says of a sector why it differs, with true if it is
-/// decided which member has it right.
+/// what it says is wrong in all members. `cause` says of a sector why it differs, with true if it
+/// is decided which member has it right.
 fn differences(
     bytes: &[u8],
     good: &[u8],
@@ -321,8 +321,8 @@ pub struct Scrubbed {
     /// Bytes read, of all members.
     pub bytes: u64,
     /// Pieces of a megabyte of a member that differed from what is right, or from the first member
-    /// if nothing says what is right, and were written. What an unclean end explains, and what is in
-    /// no use, is not among them.
+    /// if nothing says what is right, and were written. What an unclean end explains, and what is
+    /// in no use, is not among them.
     pub differed: u64,
     /// Pieces of a member that could not be read, and were written.
     pub unreadable: u64,

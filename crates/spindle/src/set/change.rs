@@ -77,8 +77,8 @@ pub struct Outcome {
     /// Bytes that differed and of which nothing says which copy has them right, without those that
     /// an unclean end explains.
     pub undecided: u64,
-    /// Bytes that differed because the set was left in use, in what was never durable, and are equal
-    /// again.
+    /// Bytes that differed because the set was left in use, in what was never durable, and are
+    /// equal again.
     #[serde(default)]
     pub unclean: u64,
     /// Data blocks of which no copy is what its checksum was made of.
