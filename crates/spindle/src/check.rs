@@ -205,6 +205,13 @@ pub fn check_and_ask(
     if options.format.is_none() && matches!(found, Ok(Found::Mfs(_))) {
         return check_set(spec, options, phase).context(spec);
     }
+    if options.repair != Repair::No
+        && let (Some(format), Ok(found)) = (options.format, &found)
+        && !may_be(found, format)
+    {
+        let remedy = "leave out -t, which names the format of what is not recognised";
+        return Err(FsError::unsupported(format!("a repair as {format} of {found}"), remedy)).context(spec);
+    }
     let is_old = options.format.is_some() || matches!(found, Ok(Found::Old(_)));
     let device = match options.repair {
         Repair::No => open_device(spec)?,
@@ -218,6 +225,15 @@ pub fn check_and_ask(
         (checked, _) => checked,
     }
     .context(spec)
+}
+
+/// Returns true if what was found may be an old file system of this format: a repair of anything
+/// else as such would destroy it.
+fn may_be(found: &Found, format: spindle_v7::Format) -> bool {
+    match found {
+        Found::Old(found) => found.superblock.format == format || found.others.contains(&format),
+        Found::Ffs(_) | Found::Mfs(_) => false,
+    }
 }
 
 /// Returns the refusal of an old file system whose super-block is lost: a new one needs its format,

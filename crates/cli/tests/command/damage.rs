@@ -416,6 +416,29 @@ fn an_old_root_inode_is_made_again() {
     assert_eq!(bench.ok("cat bad.img:/d0/file"), "content\n");
 }
 
+/// Promise: a repair in the name of another format than the one that is recognised is refused, and
+/// changes nothing.
+#[test]
+fn a_wrong_format_repairs_nothing() {
+    let bench = Bench::new();
+    bench.write("src/dir/file", "x\n");
+    for (format, others) in [("-O2", &["v7", "32v", "sysv", "bsd"][..]), ("-t v7", &["sysv", "bsd"])] {
+        bench.shell("rm -f good.img");
+        bench.ok(&format!("import {format} -s 1m src good.img"));
+        let before = std::fs::read(bench.path("good.img")).unwrap();
+        for other in others {
+            for repair in ["-y", "-p"] {
+                bench.fails(
+                    &format!("fsck {repair} -t {other} good.img"),
+                    8,
+                    &["a repair as", "leave out -t"],
+                );
+            }
+        }
+        assert!(std::fs::read(bench.path("good.img")).unwrap() == before);
+    }
+}
+
 /// Promise: a directory of an old file system whose entries are zeros is named as damaged by all
 /// commands that read it, which go on with the rest.
 #[test]
