@@ -50,7 +50,7 @@ pub fn await_last_mount(spec: &Spec) -> Result<()> {
         logger::note(format_args!(
             "{spec}: waiting for the daemon of the last mount, which is still writing the image"
         ));
-        spindle_fuse::wait_for_ending_daemon(&device, &SystemClock);
+        spindle_fuse::wait_for_ending_daemon::<Failure>(&device, &SystemClock, &mut || Ok(()))?;
     }
     Ok(())
 }

@@ -42,13 +42,23 @@ pub fn is_held_by_ending_daemon(image: &Path) -> bool {
     lock_holders(image).into_iter().any(is_ending)
 }
 
-/// Waits until [`is_held_by_ending_daemon`] returns false, for at most two minutes.
-pub fn wait_for_ending_daemon(image: &Path, clock: &dyn Clock) {
+/// Waits until [`is_held_by_ending_daemon`] returns false, for at most two minutes. `step` is
+/// called again and again, and may end the wait.
+///
+/// # Errors
+/// Those of `step`.
+pub fn wait_for_ending_daemon<E>(
+    image: &Path,
+    clock: &dyn Clock,
+    step: &mut dyn FnMut() -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
     let mut waited = Duration::ZERO;
     while waited < ENDING && is_held_by_ending_daemon(image) {
         clock.sleep(STEP);
         waited += STEP;
+        step()?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

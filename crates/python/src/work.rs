@@ -118,18 +118,8 @@ impl Device for Interruptible {
 /// Waits for the daemon of the last mount of an image, if it has been unmounted and is still
 /// writing the image, as the command line does.
 pub fn await_last_mount(spec: &spindle::Spec, signals: &Signals) -> Result<()> {
-    /// Longest time to wait.
-    const MOST: Duration = Duration::from_secs(120);
     let device = spec.place()?.path;
-    let begin = SystemClock.monotonic();
-    while spindle_fuse::is_held_by_ending_daemon(&device) {
-        if SystemClock.monotonic().saturating_sub(begin) > MOST {
-            break;
-        }
-        SystemClock.sleep(Duration::from_millis(20));
-        signals.check()?;
-    }
-    Ok(())
+    Ok(spindle_fuse::wait_for_ending_daemon(&device, &SystemClock, &mut || signals.check())?)
 }
 
 /// Returns the failure for a name of an image that is not there, as the system has it.

@@ -269,13 +269,13 @@ pub fn new_file(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Ino, Rdev};
     use FileKind::{Directory, Regular, Symlink};
     use spindle_clock::Timestamp;
 
-    fn attr(kind: FileKind, perm: u32, uid: u32, gid: u32) -> Attr {
+    pub(crate) fn attr(kind: FileKind, perm: u32, uid: u32, gid: u32) -> Attr {
         let time = Timestamp::new(0, 0);
         Attr {
             ino: Ino(5),

@@ -243,8 +243,8 @@ pub fn is_acl_name(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileKind, Ino, Rdev};
-    use spindle_clock::Timestamp;
+    use crate::FileKind;
+    use crate::access::tests::attr;
     use std::borrow::Cow;
 
     fn acl(entries: &[(Who, u8)]) -> Result<Acl> {
@@ -265,25 +265,7 @@ mod tests {
     }
 
     fn file() -> Attr {
-        let time = Timestamp::new(0, 0);
-        Attr {
-            ino: Ino(5),
-            generation: 1,
-            kind: FileKind::Regular,
-            perm: 0o751,
-            nlink: 1,
-            uid: 1,
-            gid: 10,
-            rdev: Rdev::default(),
-            size: 0,
-            blocks512: 0,
-            blksize: 4096,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            birthtime: None,
-            flags: 0,
-        }
+        attr(FileKind::Regular, 0o751, 1, 10)
     }
 
     /// Promise: Linux's form, byte for byte, and nothing but valid lists comes out of it.

@@ -14,7 +14,7 @@ use crate::timestamp::source_date_epoch;
 use dumpdates::Dumpdates;
 use level::Level;
 use spindle::dump::{Honor, Plan, Stamp};
-use spindle::{Image, Spec};
+use spindle::{Image, Spec, partition};
 use spindle_clock::{Clock, SystemClock};
 use spindle_report::number;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     interrupt::watch()?;
     let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
-    let spec = image::find(&args.image)?;
+    let spec = partition::find(&args.image)?;
     if !to_stdout {
         outfile::refuse_input(&args.file, &spec.path)?;
         outfile::check(&args.file, args.out.force)?;

@@ -26,9 +26,10 @@ pub trait Judge: Send + Sync {
     /// Returns true if members that have the bytes at `offset` wrong get the right ones at once.
     fn mends(&self, offset: u64) -> bool;
 
-    /// Returns true if nobody uses the sector at `offset`, so that members may have anything there.
-    fn is_unused(&self, _offset: u64) -> bool {
-        false
+    /// Returns the parts of these bytes, and perhaps of others, that nobody uses, so that members
+    /// may have anything there.
+    fn unused(&self, _bytes: Range<u64>) -> Vec<Range<u64>> {
+        Vec::new()
     }
 
     /// Returns true if members may have different bytes in the sector at `offset` after an end in

@@ -4,6 +4,7 @@
 use super::judged::{Best, SECTOR};
 use super::{Condition, Member, Mirror};
 use crate::{AlignedBuf, Device, Error, Result};
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -186,6 +187,11 @@ impl Mirror {
         let is_refused =
             |part: &Range<usize>| judge.is_some_and(|judge| judge.refuses(at + part.start as u64));
         let refused: Vec<_> = wrong.iter().filter(|part| is_refused(part)).cloned().collect();
+        let unused = OnceCell::new();
+        let is_unused = |place| {
+            let find = || judge.map_or_else(Vec::new, |judge| judge.unused(at..at + len as u64));
+            unused.get_or_init(find).iter().any(|part: &Range<u64>| part.contains(&place))
+        };
         for (member, copy) in &copies {
             let mut good = good.clone();
             let is_fault = if let Ok(bytes) = copy {
@@ -197,7 +203,7 @@ impl Mirror {
                 let found = differences(bytes, &good, &own, &wrong, |n, decided| {
                     let place = at + n as u64;
                     match judge {
-                        Some(judge) if judge.is_unused(place) => Cause::Unused,
+                        _ if is_unused(place) => Cause::Unused,
                         _ if !unclean => Cause::Fault,
                         Some(judge) if !judge.may_differ(place, decided) => Cause::Fault,
                         _ => Cause::UncleanEnd,

@@ -173,12 +173,14 @@ fn a_member_is_rebuilt_under_writes() {
         assert_eq!(last, 2 * SIZE);
     });
     assert_eq!(mirror.conditions(), [Condition::Whole; 3]);
-    let bytes = |device: &dyn Device| {
-        let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
-        device.read_at(0, &mut bytes).unwrap();
-        bytes
-    };
     assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
+}
+
+/// Returns everything that a device holds.
+fn bytes(device: &dyn Device) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+    device.read_at(0, &mut bytes).unwrap();
+    bytes
 }
 
 /// Promise: no write misses a member that is rebuilt, whenever it begins and ends: in flight before
@@ -210,11 +212,6 @@ fn a_rebuilding_loses_no_write() {
     mirror.rebuild(&new, Some(1), 0, &mut progress, restored).unwrap();
     everywhere(1 << 19);
     tickets.into_inner().into_iter().for_each(|ticket| drop(mirror.wait(ticket).unwrap()));
-    let bytes = |device: &dyn Device| {
-        let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
-        device.read_at(0, &mut bytes).unwrap();
-        bytes
-    };
     assert!(bytes(&*new) == bytes(&*members[0]) && bytes(&*new) == bytes(&*members[2]));
 }
 

@@ -305,13 +305,13 @@ fn ending_daemons_are_waited_for() {
     fs::write(&image, b"").unwrap();
     assert!(mount_dir.daemon("").status.success());
     assert!(lock(&image).is_err() && !is_held_by_ending_daemon(&image));
-    wait_for_ending_daemon(&image, &SystemClock);
+    wait_for_ending_daemon::<()>(&image, &SystemClock, &mut || Ok(())).unwrap();
     nix::mount::umount(&mount_dir.mount_point).unwrap();
     assert!(lock(&image).is_err() && is_held_by_ending_daemon(&image));
     let complete = image.with_file_name("complete");
     std::thread::scope(|scope| {
         scope.spawn(|| fs::write(complete, b"").unwrap());
-        wait_for_ending_daemon(&image, &SystemClock);
+        wait_for_ending_daemon::<()>(&image, &SystemClock, &mut || Ok(())).unwrap();
         lock(&image).expect("the daemon has released it");
     });
 }

@@ -38,6 +38,13 @@ impl OfControl {
         self.layout.cylinder_at(self.layout.cylinders)
     }
 
+    /// Returns the description of a cylinder, if it can be read.
+    fn description(&self, number: u64) -> Option<Cylinder> {
+        let mut bytes = [0; SECTOR];
+        self.storage.upgrade()?.read_at(self.layout.cylinder_at(number), &mut bytes).ok()?;
+        Cylinder::decode(&bytes, number, self.layout.cylinder_blocks()).ok()
+    }
+
     /// Returns the bytes of the table of checksums.
     fn table(&self) -> Range<u64> {
         self.layout.sum_page_at(0)..self.layout.sum_page_at(self.layout.sum_pages)
@@ -104,28 +111,29 @@ impl Judge for OfControl {
         self.is_mounted.load(Ordering::Acquire)
     }
 
-    /// Returns true if the sector is in a block that nothing is in, as the description of its
-    /// cylinder says, or behind everything.
-    fn is_unused(&self, at: u64) -> bool {
-        if at >= self.cylinders_end() {
-            return !self.table().contains(&at);
+    /// Returns the blocks that nothing is in, as the descriptions of their cylinders say, and what
+    /// is behind everything.
+    fn unused(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
+        let (end, table) = (self.cylinders_end(), self.table());
+        let mut unused = vec![end..table.start, end.max(table.end)..u64::MAX];
+        let (cylinder_bytes, block_bytes) =
+            (u64::from(self.layout.parameters.cylinder_bytes), self.layout.block_bytes() as u64);
+        for number in bytes.start / cylinder_bytes..bytes.end.min(end).div_ceil(cylinder_bytes) {
+            let Some(cylinder) = self.description(number) else { continue };
+            let is_unused = |block: u32| {
+                let is_fresh = block > self.layout.cylinder_blocks() - cylinder.fresh;
+                match cylinder.kind {
+                    Kind::Unused => true,
+                    Kind::Headers => is_fresh,
+                    Kind::Names => is_fresh || cylinder.has_free(block),
+                }
+            };
+            let at = |block: u32| self.layout.cylinder_at(number) + u64::from(block) * block_bytes;
+            let blocks = u32::try_from(cylinder_bytes / block_bytes).unwrap_or(0);
+            unused
+                .extend((1..blocks).filter(|&block| is_unused(block)).map(|block| at(block)..at(block + 1)));
         }
-        let cylinder_bytes = u64::from(self.layout.parameters.cylinder_bytes);
-        let (number, within) = (at / cylinder_bytes, at % cylinder_bytes);
-        let block = u32::try_from(within / self.layout.block_bytes() as u64).unwrap_or(u32::MAX);
-        let Some(storage) = self.storage.upgrade().filter(|_| block > 0) else { return false };
-        let mut bytes = [0; SECTOR];
-        let blocks = self.layout.cylinder_blocks();
-        let read = storage.read_at(self.layout.cylinder_at(number), &mut bytes).is_ok();
-        let Some(cylinder) = Cylinder::decode(&bytes, number, blocks).ok().filter(|_| read) else {
-            return false;
-        };
-        let is_fresh = block > blocks - cylinder.fresh;
-        match cylinder.kind {
-            Kind::Unused => true,
-            Kind::Headers => is_fresh,
-            Kind::Names => is_fresh || cylinder.has_free(block),
-        }
+        unused
     }
 
     /// Returns false: a recovery writes again what was on its way, except to blocks that are not

@@ -10,6 +10,7 @@ use spindle_clock::ManualClock;
 use spindle_dump::{Event, RECORD, Reader};
 use spindle_vfs::{FileKind, Ino, NewNode, Privilege};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -123,18 +124,27 @@ fn restored(dir: &Path, case_seed: u64, chain: &Chain) -> (Tree, Vec<String>) {
     (tree, said)
 }
 
+/// Returns the seeds of the cases of a test.
+fn case_seeds(test: &str) -> Range<u64> {
+    let seed = seed(test);
+    seed..seed + std::env::var("SPINDLE_CASES").map_or(60, |cases| cases.parse::<u64>().unwrap())
+}
+
+/// Returns the chain of a case, its random numbers, and which of the dumps is to be damaged.
+fn victim(dir: &Path, case_seed: u64) -> (Chain, StdRng, usize) {
+    let chain = chain(dir, format_of(case_seed), case_seed, dumps_of(case_seed));
+    let mut random = StdRng::seed_from_u64(case_seed);
+    let which = random.random_range(0..chain.streams.len());
+    (chain, random, which)
+}
+
 /// Promise: with any damage, the restore does not panic, and says something unless every file came
 /// with its attributes. Damage in the data or the header of one file costs no other.
 #[test]
 fn torture_damage_is_reported() {
-    let seed = seed("torture_damage_is_reported");
-    let cases = std::env::var("SPINDLE_CASES").map_or(60, |cases| cases.parse::<u64>().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    for case in 0..cases {
-        let case_seed = seed + case;
-        let mut chain = chain(dir.path(), format_of(case_seed), case_seed, dumps_of(case_seed));
-        let mut random = StdRng::seed_from_u64(case_seed);
-        let which = random.random_range(0..chain.streams.len());
+    for case_seed in case_seeds("torture_damage_is_reported") {
+        let (mut chain, mut random, which) = victim(dir.path(), case_seed);
         let (what, only) = damage(&mut chain.streams[which], &mut random);
         let (tree, said) = restored(dir.path(), case_seed, &chain);
         let context = format!(
@@ -222,14 +232,9 @@ fn sign(record: &mut [u8]) {
 /// without end.
 #[test]
 fn torture_hostile_headers() {
-    let seed = seed("torture_hostile_headers");
-    let cases = std::env::var("SPINDLE_CASES").map_or(60, |cases| cases.parse::<u64>().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    for case in 0..cases {
-        let case_seed = seed + case;
-        let mut chain = chain(dir.path(), format_of(case_seed), case_seed, dumps_of(case_seed));
-        let mut random = StdRng::seed_from_u64(case_seed);
-        let which = random.random_range(0..chain.streams.len());
+    for case_seed in case_seeds("torture_hostile_headers") {
+        let (mut chain, mut random, which) = victim(dir.path(), case_seed);
         let bytes = &mut chain.streams[which];
         let anatomy = Anatomy::of(bytes);
         for _ in 0..random.random_range(1..4) {
