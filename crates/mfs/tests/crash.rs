@@ -577,8 +577,10 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
             found.into_iter().map(|device| Arc::new(device) as Arc<dyn Device>).collect();
         let lost = (rng.random_range(0..3) == 0).then(|| devices.remove(*MIRRORED.choose(&mut rng).unwrap()));
         let tree = recover(&devices, &what);
+        // Comparing the copies takes longer than all else.
+        let is_compared = rng.random_bool(0.1);
         let is_mounted = rng.random_bool(0.5);
-        if rng.random_bool(0.5) {
+        if is_compared {
             compare(&devices, is_mounted, &what);
         }
         if let Some(copy) = lost {
@@ -591,7 +593,9 @@ fn run(seed: u64, cuts: usize, sums: bool, work: impl FnOnce(&mut Run, &mut StdR
             let mut again = recover(&devices, &what);
             assert_eq!(again.remove("/new").is_some(), new, "{what}");
             assert!(again == tree, "{what}, with the copy that was missing");
-            compare(&devices, is_mounted, &what);
+            if is_compared {
+                compare(&devices, is_mounted, &what);
+            }
         }
         if versions[durable..=last.min(versions.len() - 1)].contains(&tree) {
             continue;

@@ -41,9 +41,11 @@ macro_rules! byte_field {
     ($($t:ty),*) => {$(
         impl Field for $t {
             const SIZE: usize = 1;
+            #[inline]
             fn get(bytes: &[u8], _: Endian) -> Self {
                 <$t>::from_ne_bytes([bytes[0]])
             }
+            #[inline]
             fn put(&self, bytes: &mut [u8], _: Endian) {
                 bytes[..1].copy_from_slice(&self.to_ne_bytes());
             }
@@ -56,6 +58,7 @@ macro_rules! int_field {
     ($($t:ty, $n:literal, $swap:expr);*) => {$(
         impl Field for $t {
             const SIZE: usize = $n;
+            #[inline]
             fn get(bytes: &[u8], endian: Endian) -> Self {
                 let mut raw = [0; $n];
                 raw.copy_from_slice(&bytes[..$n]);
@@ -65,6 +68,7 @@ macro_rules! int_field {
                     Endian::Pdp => <$t>::from_le_bytes($swap(raw)),
                 }
             }
+            #[inline]
             fn put(&self, bytes: &mut [u8], endian: Endian) {
                 bytes[..$n].copy_from_slice(&match endian {
                     Endian::Little => self.to_le_bytes(),
