@@ -35,8 +35,9 @@
 //!   these, the system log and the unmount report the lost bytes.
 //! - With `writeback`, a write beyond the largest file size is also refused late, and the kernel
 //!   shows the size that the file would have until it forgets the file.
-//! - The kernel does not know BSD's file flags; `lsattr` and `chattr` see some of them. Forbidden changes are refused; but a late write to
-//!   an immutable file is refused when its pages arrive, so `fsync` or `close` fails.
+//! - The kernel does not know BSD's file flags; `lsattr` and `chattr` see some of them. Forbidden
+//!   changes are refused; but a late write to an immutable file is refused when its pages arrive,
+//!   so `fsync` or `close` fails.
 //! - Only the name spaces `user` and `system` of extended attributes exist.
 //! - The request TMPFILE is not implemented, so `O_TMPFILE` does not work.
 //! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the

@@ -3,8 +3,8 @@
 //! Three flags of Linux have flags of BSD that mean the same: `i` those that forbid any change, `a`
 //! those that allow only appending, `d` the one that keeps a file out of dumps. BSD has the first
 //! two twice, for the superuser and for the owner. Linux shows either of them, sets those of the
-//! superuser, since nobody else may set `i` and `a` there, and clears both. Flags that Linux does not
-//! have stay as they are; flags that BSD does not have are refused.
+//! superuser, since nobody else may set `i` and `a` there, and clears both. Flags that Linux does
+//! not have stay as they are; flags that BSD does not have are refused.
 //!
 //! Constants: Linux `include/uapi/linux/fs.h`.
 

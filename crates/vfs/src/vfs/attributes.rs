@@ -32,7 +32,8 @@ impl Vfs {
     }
 
     /// Gives a file other file flags: those that `change` makes of its present ones. Who may is
-    /// checked also with [`Checking::ByKernel`](super::Checking): Linux knows only some of the flags.
+    /// checked also with [`Checking::ByKernel`](super::Checking): Linux knows only some of the
+    /// flags.
     pub fn chflags(&self, cred: &Cred<'_>, ino: Ino, change: impl Fn(u32) -> u32) -> Result<Attr> {
         let attr = self.fs.getattr(ino)?;
         let flags = change(attr.flags);
