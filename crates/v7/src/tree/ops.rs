@@ -17,7 +17,7 @@ use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
@@ -264,6 +264,10 @@ impl FileSystem for V7 {
     }
 
     fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn trim(&self, _: Range<u64>, _: u64) -> Result<u64> {
         Err(Error::NotSupported)
     }
 
