@@ -135,9 +135,9 @@ pub trait FileSystem: Send + Sync {
     fn sync(&self) -> Result<()>;
 
     /// Declares free space unused to the device, so that a disk image gets holes there and a flash
-    /// disk has less to move (`FITRIM` of Linux): what lies within `bytes` of the device, in runs of
-    /// at least `min_bytes`. Returns the bytes of that. The device may do it for whole sectors only.
-    /// Files that are changed meanwhile are safe; space that was freed meanwhile may be left out.
+    /// disk has less to move (`FITRIM` of Linux): what lies within `bytes` of the device, in runs
+    /// of at least `min_bytes`. Returns the bytes of that. Files that are changed meanwhile are
+    /// safe; space that was freed meanwhile may be left out.
     ///
     /// # Errors
     /// [`crate::Error::NotSupported`] if file system or device cannot do this.

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Declare the free space of a UFS unused
 ///
-/// A disk image then gets holes where nothing is stored, and takes less space. A flash disk has less
-/// to move around. What was removed before cannot be found again (spindle find-deleted).
+/// A disk image then gets holes where nothing is stored, and takes less space. A flash disk has
+/// less to move around. What was removed before cannot be found again (spindle find-deleted).
 ///
 /// What is mounted is trimmed by fstrim(8), with its mount point.
 #[derive(clap::Args, Debug)]
@@ -20,7 +20,8 @@ use std::process::ExitCode;
     spindle trim disk.img
     spindle trim -m 64k /dev/sdb@s1a")]
 pub struct Args {
-    /// Leave out free space in pieces smaller than this: bytes, with k, m, g or t for powers of 1024
+    /// Leave out free space in pieces smaller than this: bytes, with k, m, g or t for powers of
+    /// 1024
     #[arg(short = 'm', long, value_name = "SIZE", default_value = "0", value_parser = text::parse_bytes)]
     minimum: u64,
     /// Print JSON

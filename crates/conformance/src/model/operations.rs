@@ -441,7 +441,7 @@ impl FileSystem for ModelFs {
         Ok(())
     }
 
-    /// There is no device: nothing is declared unused.
+    /// Returns 0: there is no device.
     fn trim(&self, _: Range<u64>, _: u64) -> Result<u64> {
         Ok(0)
     }

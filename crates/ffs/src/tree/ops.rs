@@ -55,7 +55,7 @@ impl FileSystem for Ffs {
             },
             time_range: if ufs2 { (i64::MIN, i64::MAX) } else { (i32::MIN.into(), i32::MAX.into()) },
             birthtime: ufs2,
-            file_flags: self.layout().inode_format == InodeFormat::New,
+            file_flags: if self.layout().inode_format == InodeFormat::New { u32::MAX } else { 0 },
             id_max: if self.layout().inode_format == InodeFormat::Old { 0xffff } else { u32::MAX },
         }
     }

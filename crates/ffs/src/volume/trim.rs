@@ -1,8 +1,8 @@
 //! Declaring free space unused to the device (`FITRIM`, fstrim(8)).
 //!
-//! What is free in the maps may still be what a crash brings back. With a log that is the space that
-//! the epoch under way has freed, which the cache knows; it is left out. Without a log everything is
-//! made durable first, and again if more was freed before the space is discarded.
+//! What is free in the maps may still be what a crash brings back. With a log that is the space
+//! that the epoch under way has freed, which the cache knows; it is left out. Without a log
+//! everything is made durable first, and again if more was freed before the space is discarded.
 //!
 //! A run is discarded in a transaction and under the lock of its group: so none of it is allocated
 //! meanwhile, and no epoch begins to be committed. Runs are limited, so that others do not wait for

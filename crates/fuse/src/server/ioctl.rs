@@ -28,7 +28,7 @@ impl Inner {
         reply: Reply,
     ) {
         let ino = self.ino(node);
-        let has_flags = self.fs.limits().file_flags;
+        let has_flags = self.fs.limits().file_flags != 0;
         let done = match command {
             GETFLAGS if has_flags => self.flags_in_form(ino, |flag| flag.word, output as usize),
             FSGETXATTR if has_flags => self.flags_in_form(ino, |flag| flag.fsxattr, FSXATTR_BYTES),

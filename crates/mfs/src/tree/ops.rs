@@ -48,7 +48,7 @@ impl FileSystem for Mfs {
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,
-            file_flags: true,
+            file_flags: u32::MAX,
             id_max: u32::MAX,
         }
     }

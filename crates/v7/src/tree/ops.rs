@@ -45,7 +45,7 @@ impl FileSystem for V7 {
             time_granularity_ns: 1_000_000_000,
             time_range: (i32::MIN.into(), i32::MAX.into()),
             birthtime: false,
-            file_flags: false,
+            file_flags: 0,
             id_max: u16::MAX.into(),
         }
     }
