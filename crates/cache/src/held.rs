@@ -6,7 +6,7 @@
 //! they put there waits in its page until the epoch is durable; only who has to send it earlier
 //! waits with it. New buffers need nothing of the kind: they are written by the next commit.
 
-use crate::Cache;
+use crate::{Cache, Tx};
 use spindle_clock::{Condvar, Mutex};
 use spindle_device::Result;
 use std::ops::Range;
@@ -40,6 +40,23 @@ impl Cache {
         self.held.any.store(!freed.is_empty(), Ordering::Release);
         *self.held.ranges.lock() = freed;
         Holding(&self.held)
+    }
+
+    /// Declares free space of the device unused, unless the epoch under way has freed some of it.
+    /// Returns true if it did. The caller has an open transaction, and keeps the space free
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// When an earlier write failed; those of [`spindle_device::Device::discard`].
+    pub fn discard_free(&self, tx: &Tx<'_>, bytes: &Range<u64>) -> Result<bool> {
+        debug_assert!(tx.is_of(self), "a transaction of this cache");
+        if self.held.overlaps(bytes) {
+            return Ok(false);
+        }
+        // If the epoch under way has just failed, nothing is held any more.
+        self.check()?;
+        self.device.discard(bytes.start, bytes.end - bytes.start)?;
+        Ok(true)
     }
 
     /// Waits until the space of these bytes can be written to. The caller must have nothing that a

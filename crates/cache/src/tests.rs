@@ -547,6 +547,33 @@ fn freed_space_is_not_written_before_the_commit() {
     }
 }
 
+/// Promise: while an epoch that has freed space is written to the log, that space is not declared
+/// unused, but other space is; afterwards it can be.
+#[test]
+fn freed_space_is_not_discarded_before_the_commit() {
+    let freed = 4096..8192;
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let device = Arc::new(MemoryDevice::from_bytes(&[7; 16384]));
+    let log = Arc::new(Slow { begun, goes_on: Mutex::new(goes_on) });
+    let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), Settings::default(), log);
+    let tx = cache.begin(0).unwrap().unwrap();
+    cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
+    tx.commit();
+    let discard = |bytes| cache.discard_free(&cache.begin(0).unwrap().unwrap(), &bytes).unwrap();
+    std::thread::scope(|scope| {
+        let freed = freed.clone();
+        let commit = scope.spawn(|| cache.commit::<Error>(cache.epoch(), |_| Ok(vec![freed])).unwrap());
+        has_begun.recv().unwrap();
+        let done = [discard(0..4096 + 512), discard(8192 - 512..8192), discard(8192..12288)];
+        go_on.send(()).unwrap();
+        assert_eq!(done, [false, false, true]);
+        commit.join().unwrap();
+    });
+    assert!(device.to_bytes()[4096..8192].iter().all(|&byte| byte == 7));
+    assert!(discard(freed));
+}
+
 /// Promise: a failed barrier, a failed commit, a failure past the buffers and a transaction that is
 /// dropped halfway are all latched, also when the device works again; reads go on.
 #[test]

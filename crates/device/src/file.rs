@@ -334,13 +334,14 @@ impl Device for FileDevice {
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.backing.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
-        match system::discard(&self.backing.file, offset, len) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY | Errno::INVAL) => Ok(()),
-            Err(e) => {
-                let action = format!("discarding {len} bytes at {offset}");
-                Err(Error::io(&self.backing.info.name, action, e.into()))
+        let discarded = match system::discard(&self.backing.file, offset, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY) => {
+                Err(std::io::ErrorKind::Unsupported.into())
             }
-        }
+            other => other.map_err(std::io::Error::from),
+        };
+        let action = || format!("discarding {len} bytes at {offset}");
+        discarded.map_err(|error| Error::io(&self.backing.info.name, action(), error))
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

@@ -145,10 +145,12 @@ pub trait Device: Send + Sync {
     /// The flush failed; earlier writes may be lost.
     fn flush(&self) -> Result<()>;
 
-    /// Declares `len` bytes at `offset` unused; reading them may then return anything.
+    /// Declares `len` bytes at `offset` unused, whole sectors; reading them may then return
+    /// anything.
     ///
     /// # Errors
-    /// The range is outside the device. A device that cannot discard does nothing.
+    /// The range is outside the device, or it fails; [`std::io::ErrorKind::Unsupported`] if the
+    /// device cannot do this.
     fn discard(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Hints that what is transferred next begins at `offset`, and that what comes after it follows

@@ -35,11 +35,11 @@
 //!   these, the system log and the unmount report the lost bytes.
 //! - With `writeback`, a write beyond the largest file size is also refused late, and the kernel
 //!   shows the size that the file would have until it forgets the file.
-//! - The kernel does not know BSD's file flags. Forbidden changes are refused; but a late write to
-//!   an immutable file is refused when its pages arrive, so `fsync` or `close` fails.
+//! - The kernel does not know BSD's file flags; `lsattr` and `chattr` see some of them. Forbidden
+//!   changes are refused; but a late write to an immutable file is refused when its pages arrive,
+//!   so `fsync` or `close` fails.
 //! - Only the name spaces `user` and `system` of extended attributes exist.
-//! - The requests STATX and TMPFILE are not implemented, so `statx` has no time of creation, and
-//!   `O_TMPFILE` does not work.
+//! - The request TMPFILE is not implemented, so `O_TMPFILE` does not work.
 //! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the
 //!   file system supports a lookup of `.` in any inode, not only in directories.
 //! - If only root can use a mount, the kernel does not check permissions, not even for a process of

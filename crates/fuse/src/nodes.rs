@@ -63,6 +63,13 @@ impl Nodes {
         self.shard(ino).lock().get(&ino).map_or(0, |node| node.flags)
     }
 
+    /// Keeps new file flags of an inode that the kernel knows.
+    pub(crate) fn set_flags(&self, attr: &Attr) {
+        if let Some(node) = self.shard(attr.ino).lock().get_mut(&attr.ino) {
+            node.flags = attr.flags;
+        }
+    }
+
     /// Returns the inodes to which the kernel has references, and their number.
     pub(crate) fn references(&self) -> Vec<(Ino, u64)> {
         let of = |shard: &Mutex<HashMap<Ino, Node>>| {

@@ -43,6 +43,8 @@
 //!
 //! No call here may wait for the kernel: the kernel may be waiting for this server.
 
+mod file_flags;
+mod ioctl;
 mod observed;
 mod requests;
 

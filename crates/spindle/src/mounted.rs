@@ -16,7 +16,7 @@ use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// A mounted image.
 pub struct MountedImage {
@@ -194,6 +194,10 @@ impl FileSystem for MountedImage {
         // Its devices are free when this returns.
         *self.image.write() = None;
         unmounted
+    }
+
+    fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> spindle_vfs::Result<u64> {
+        self.with(|fs| fs.trim(bytes, min_bytes))
     }
 
     fn statfs(&self) -> spindle_vfs::Result<FsStat> {

@@ -20,6 +20,9 @@ pub const APPEND: u32 = 0x4 | 0x4_0000;
 pub const NOUNLINK: u32 = 0x10 | 0x10_0000;
 /// File flags that only the superuser may change (`SF_SETTABLE`).
 const SUPERUSER_FLAGS: u32 = 0xffff_0000;
+/// Those of them with which only the superuser may change any flag (`SF_IMMUTABLE`, `SF_APPEND`,
+/// `SF_NOUNLINK`).
+const SUPERUSER_HOLDS: u32 = (IMMUTABLE | APPEND | NOUNLINK) & SUPERUSER_FLAGS;
 
 /// Identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,6 +188,16 @@ pub fn permit_setattr_by_flags(attr: &Attr, set: &SetAttr) -> Result<()> {
     if held { Err(Error::NotPermitted) } else { Ok(()) }
 }
 
+/// Checks that `cred` may give a file these file flags (FreeBSD `ufs_setattr`).
+///
+/// # Errors
+/// [`Error::NotPermitted`].
+pub fn permit_chflags(attr: &Attr, cred: &Cred<'_>, flags: u32) -> Result<()> {
+    let of_superuser = attr.flags & SUPERUSER_HOLDS | (flags ^ attr.flags) & SUPERUSER_FLAGS;
+    let permitted = cred.owns(attr) && (cred.is_root() || of_superuser == 0);
+    if permitted { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
 /// Checks that `cred` may apply `set` to `attr`, and returns the changes to apply, which clear
 /// set-id bits where necessary. `acl` is the list of the file, if it has one. `writable` means that
 /// the file is open for writing, which permits setting its size.
@@ -209,7 +222,7 @@ pub fn permit_setattr(
         must_own(cred.owns(attr))?;
     }
     if let Some(flags) = set.flags {
-        must_own(cred.owns(attr) && (cred.is_root() || (flags ^ attr.flags) & SUPERUSER_FLAGS == 0))?;
+        permit_chflags(attr, cred, flags)?;
     }
     match (set.atime, set.mtime) {
         (None, None) => {}
@@ -407,6 +420,28 @@ pub(crate) mod tests {
         }
         let cut = SetAttr { size: Some(0), ..SetAttr::default() };
         permit_setattr(&file, None, &other, &cut, true).unwrap();
+    }
+
+    /// Promise: the owner changes the owner's file flags, but none of a file that the superuser
+    /// holds.
+    #[test]
+    fn who_changes_flags() {
+        let mut file = attr(FileKind::Regular, 0o644, 1, 10);
+        let owner = Cred::user(1, 10);
+        for (before, after, by_root, by_owner) in [
+            (0, 0x3, 0, 0),
+            (0x3, 0, 0, 0),
+            (0, 0x2_0000, 0, 1),
+            (0x2_0000, 0, 0, 1),
+            (0x2_0000, 0x2_0001, 0, 1),
+            (0x10_0000, 0x10_0001, 0, 1),
+            (0x1_0000, 0x1_0001, 0, 0),
+        ] {
+            file.flags = before;
+            assert_eq!(errno(permit_chflags(&file, &Cred::root(), after)), by_root, "{before:#x}");
+            assert_eq!(errno(permit_chflags(&file, &owner, after)), by_owner, "{before:#x} {after:#x}");
+            assert_eq!(errno(permit_chflags(&file, &Cred::user(2, 10), after)), 1);
+        }
     }
 
     /// Promise: set-id bits are cleared by chown, by a truncation by a user, and by a group that

@@ -4,7 +4,7 @@ use crate::{
     Attr, DirEntry, FallocateMode, FsStat, Ino, Limits, NewNode, Privilege, RenameMode, Result, Seek,
     SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// A mounted file system. Calls may come from many threads at the same time.
 ///
@@ -133,6 +133,15 @@ pub trait FileSystem: Send + Sync {
 
     /// Makes everything durable.
     fn sync(&self) -> Result<()>;
+
+    /// Declares free space unused to the device, so that a disk image gets holes there and a flash
+    /// disk has less to move (`FITRIM` of Linux): what lies within `bytes` of the device, in runs
+    /// of at least `min_bytes`. Returns the bytes of that. Files that are changed meanwhile are
+    /// safe; space that was freed meanwhile may be left out.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotSupported`] if file system or device cannot do this.
+    fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64>;
 
     /// Returns the value of an extended attribute. Names begin with their name space, `user.` or
     /// `system.`.

@@ -313,6 +313,8 @@ pub struct Limits {
     pub time_range: (i64, i64),
     /// True if the time of creation is stored.
     pub birthtime: bool,
+    /// BSD's file flags that are stored; 0 if there are none.
+    pub file_flags: u32,
     /// Largest user or group number.
     pub id_max: u32,
 }

@@ -34,6 +34,7 @@ mod rm;
 mod stat;
 mod touch;
 mod trace;
+mod trim;
 mod tunefs;
 mod umount;
 mod waste;
@@ -96,6 +97,7 @@ pub enum Command {
     Fsck(fsck::Args),
     Tunefs(Box<tunefs::Args>),
     Growfs(growfs::Args),
+    Trim(trim::Args),
     Map(map::Args),
     Debug(debug::Args),
     FindDeleted(find_deleted::Args),
@@ -140,6 +142,7 @@ impl Command {
             Self::Fsck(args) => fsck::run(args),
             Self::Tunefs(args) => tunefs::run(args),
             Self::Growfs(args) => growfs::run(args),
+            Self::Trim(args) => trim::run(args),
             Self::Map(args) => map::run(args),
             Self::Debug(args) => debug::run(args),
             Self::FindDeleted(args) => find_deleted::run(args),

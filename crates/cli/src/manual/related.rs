@@ -38,6 +38,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("mfs-class", &["mfs", "mfs-status", "newfs", "stat"]),
     ("mfs-attach", &["cp", "import", "mfs", "mfs-class", "mfs-detach", "mfs-scrub", "mfs-status"]),
     ("mfs-detach", &["mfs", "mfs-attach", "mfs-status"]),
+    ("trim", &["find-deleted", "mount", "newfs", "fstrim(8)"]),
     ("df", &["du", "info", "mfs-status", "df(1)"]),
     ("du", &["df", "find", "ls", "du(1)"]),
     ("find", &["du", "ls", "find(1)"]),

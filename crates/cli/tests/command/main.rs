@@ -27,4 +27,5 @@ mod sets;
 mod support;
 mod synth;
 mod trees;
+mod trim;
 mod tunefs;

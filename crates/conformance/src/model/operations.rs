@@ -7,7 +7,7 @@ use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::Ordering;
 
 /// Returns true for `.` and `..`.
@@ -439,6 +439,11 @@ impl FileSystem for ModelFs {
         inode.xattrs.remove(name).ok_or(Error::NoAttribute)?;
         inode.attr.ctime = now;
         Ok(())
+    }
+
+    /// Returns 0: there is no device.
+    fn trim(&self, _: Range<u64>, _: u64) -> Result<u64> {
+        Ok(0)
     }
 
     fn unmount(&self) -> Result<()> {

@@ -34,6 +34,7 @@ impl Default for ModelOptions {
                 time_granularity_ns: 1,
                 time_range: (-(1 << 40), 1 << 40),
                 birthtime: true,
+                file_flags: u32::MAX,
                 id_max: u32::MAX,
             },
             block_bytes: 4096,
@@ -61,6 +62,7 @@ impl ModelOptions {
             time_granularity_ns: 1_000_000_000,
             time_range: (i64::from(i32::MIN), i64::from(i32::MAX)),
             birthtime: false,
+            file_flags: 0,
             id_max: 0xffff,
         };
         Self { limits, block_bytes: 512, blocks: 16384, reserve_blocks: 0, ..Self::default() }

@@ -9,7 +9,7 @@ use spindle_vfs::{
     Result, Seek, SetAttr, XattrMode,
 };
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -272,6 +272,10 @@ impl FileSystem for Broken {
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.fs.removexattr(ino, name)
+    }
+
+    fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
+        self.fs.trim(bytes, min_bytes)
     }
 
     fn unmount(&self) -> Result<()> {

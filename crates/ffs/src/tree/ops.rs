@@ -22,7 +22,7 @@ use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Returns a regular file's inode, locked for change.
 fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
@@ -55,6 +55,7 @@ impl FileSystem for Ffs {
             },
             time_range: if ufs2 { (i64::MIN, i64::MAX) } else { (i32::MIN.into(), i32::MAX.into()) },
             birthtime: ufs2,
+            file_flags: if self.layout().inode_format == InodeFormat::New { u32::MAX } else { 0 },
             id_max: if self.layout().inode_format == InodeFormat::Old { 0xffff } else { u32::MAX },
         }
     }
@@ -309,6 +310,13 @@ impl FileSystem for Ffs {
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.changing(|| self.change_xattr(ino, name, None, Privilege::Root))
+    }
+
+    fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
+        if self.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        self.volume.trim(bytes, min_bytes)
     }
 
     fn unmount(&self) -> Result<()> {

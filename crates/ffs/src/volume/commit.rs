@@ -134,6 +134,7 @@ impl Volume {
     /// Frees fragments for good: with the commit of the epoch, or without a log at once.
     pub(crate) fn free_with(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
         if self.log.is_none() {
+            self.frees.fetch_add(1, Ordering::AcqRel);
             for part in self.by_groups(at, count) {
                 let freed = self.free_part(tx, part);
                 self.note_lost(freed, || format!("a part of {count} fragments from {at}"));

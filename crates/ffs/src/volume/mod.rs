@@ -18,6 +18,7 @@ pub(crate) mod quota;
 pub(crate) mod runs;
 mod search;
 mod summary;
+mod trim;
 pub(crate) mod tx;
 
 use crate::format::dialect::Dialect;
@@ -36,7 +37,7 @@ use spindle_tree::Condition;
 use spindle_vfs::{Error, Result};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use summary::Summaries;
 
 /// The space and the inodes of a file system.
@@ -59,6 +60,8 @@ pub(crate) struct Volume {
     pub(crate) log: Option<Arc<Wapbl>>,
     /// Frees and orphans of the present epoch.
     pub(crate) pending: PendingCommit,
+    /// How often space was freed without a log.
+    pub(crate) frees: AtomicU64,
     /// The quotas that are on, if any.
     pub(crate) quotas: Option<Quotas>,
     minfree: AtomicU32,
@@ -99,6 +102,7 @@ impl Volume {
             random: Mutex::new(random),
             log: None,
             pending: PendingCommit::default(),
+            frees: AtomicU64::new(0),
             quotas: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),

@@ -160,7 +160,13 @@ pub(crate) enum Operation<'a> {
         umask: u32,
         flags: i32,
     },
-    Ioctl,
+    Ioctl {
+        /// The number of the call, as `ioctl(2)` gets it.
+        command: u32,
+        input: &'a [u8],
+        /// Bytes that the caller expects.
+        output: u32,
+    },
     Fallocate {
         offset: u64,
         len: u64,
@@ -171,6 +177,7 @@ pub(crate) enum Operation<'a> {
         whence: u32,
     },
     SyncFs,
+    StatX,
     /// An operation that is not implemented.
     Unknown,
 }
@@ -259,7 +266,15 @@ impl<'a> Operation<'a> {
                 f.bytes(4)?;
                 Self::Create { name: f.name()?, mode, umask, flags }
             }
-            opcode::IOCTL => Self::Ioctl,
+            opcode::IOCTL => {
+                // The handle and flags.
+                f.bytes(12)?;
+                let command = f.u32()?;
+                // The address in the caller's memory.
+                f.bytes(8)?;
+                let (input, output) = (f.u32()?, f.u32()?);
+                Self::Ioctl { command, input: f.bytes(size(input)?)?, output }
+            }
             opcode::FALLOCATE => {
                 f.bytes(8)?;
                 let (offset, len) = (f.u64()?, f.u64()?);
@@ -270,6 +285,7 @@ impl<'a> Operation<'a> {
                 Self::Seek { offset: f.u64()?.cast_signed(), whence: f.u32()? }
             }
             opcode::SYNCFS => Self::SyncFs,
+            opcode::STATX => Self::StatX,
             _ => Self::Unknown,
         })
     }
@@ -357,6 +373,9 @@ mod tests {
         let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 1 };
         assert_eq!(Operation::parse(opcode::SETXATTR, &set, true), Ok(expected));
         assert_eq!(Operation::parse(opcode::SYNCFS, &[0; 8], false), Ok(Operation::SyncFs));
+        let ioctl = Builder::default().zeros(12).u32(0x4008_6602).u64(0).u32(4).u32(0).u32(0x40).0;
+        let expected = Operation::Ioctl { command: 0x4008_6602, input: &0x40_u32.to_ne_bytes(), output: 0 };
+        assert_eq!(Operation::parse(opcode::IOCTL, &ioctl, false), Ok(expected));
         assert_eq!(Operation::parse(9999, &[], false), Ok(Operation::Unknown));
     }
 

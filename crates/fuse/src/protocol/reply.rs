@@ -2,8 +2,10 @@
 
 use super::operation::NodeId;
 use super::wire::{Builder, OUT_HEADER_BYTES};
-use crate::convert::FileAttr;
+use crate::convert::{FileAttr, decode_rdev};
+use libc::{STATX_BASIC_STATS, STATX_BTIME};
 use nix::sys::uio::writev;
+use spindle_clock::Timestamp;
 use spindle_vfs::{FileKind, FsStat};
 use std::fs::File;
 use std::io::IoSlice;
@@ -63,6 +65,24 @@ impl Reply {
     pub(crate) fn attr(self, valid: Duration, attr: &FileAttr) {
         let head = Builder::default().u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0);
         self.data(&attributes(head, attr).0);
+    }
+
+    /// Replies with attributes and the time of creation (`fuse_statx_out`).
+    pub(crate) fn attr_with_birthtime(self, valid: Duration, a: &FileAttr, birthtime: Timestamp) {
+        let head = Builder::default().u64(valid.as_secs()).u32(valid.subsec_nanos()).zeros(4 + 16);
+        let mode = u16::try_from(a.mode).unwrap_or(u16::MAX);
+        let head = head.u32(STATX_BASIC_STATS | STATX_BTIME).u32(a.blksize).u64(0);
+        let head = head.u32(a.nlink).u32(a.uid).u32(a.gid).u16(mode).u16(0);
+        let head = head.u64(a.node.0).u64(a.size).u64(a.blocks).u64(0);
+        let time = |to: Builder, time: &Timestamp| to.u64(time.secs.cast_unsigned()).u32(time.nanos).u32(0);
+        let times = [a.atime, birthtime, a.ctime, a.mtime].iter().fold(head, time);
+        let rdev = decode_rdev(a.rdev);
+        self.data(&times.u32(rdev.major).u32(rdev.minor).zeros(8 + 14 * 8).0);
+    }
+
+    /// Replies with the result of an `ioctl`: `output` is what the caller gets.
+    pub(crate) fn ioctl(self, output: &[u8]) {
+        self.data(&Builder::default().zeros(16).bytes(output).0);
     }
 
     /// Replies with an open file.

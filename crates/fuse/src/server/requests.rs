@@ -64,10 +64,13 @@ impl Server {
             Operation::Create { name, mode, umask, flags } => {
                 self.create(req, node, name, (mode, umask), flags, reply);
             }
-            Operation::Ioctl => reply.error(libc::ENOTTY),
+            Operation::Ioctl { command, input, output } => {
+                self.ioctl(req, node, (command, input), output, reply);
+            }
             Operation::Fallocate { offset, len, mode } => self.fallocate(req, node, offset, len, mode, reply),
             Operation::Seek { offset, whence } => self.seek(node, offset, whence, reply),
             Operation::SyncFs => self.syncfs(reply),
+            Operation::StatX => self.statx(node, reply),
             // For example COPY_FILE_RANGE: the kernel then copies pages in its own
             // cache.
             Operation::Unknown => reply.error(libc::ENOSYS),
@@ -144,6 +147,20 @@ impl Server {
     fn getattr(&self, ino: NodeId, reply: Reply) {
         match self.fs.getattr(self.ino(ino)) {
             Ok(attr) => reply.attr(VALID, &self.stat_attr(&attr)),
+            Err(error) => reply.error(errno_of(&error)),
+        }
+    }
+
+    /// Answers the question for the time of creation, with all other attributes.
+    fn statx(&self, node: NodeId, reply: Reply) {
+        if !self.fs.limits().birthtime {
+            return reply.error(libc::ENOSYS);
+        }
+        match self.fs.getattr(self.ino(node)) {
+            Ok(attr) => {
+                let birthtime = attr.birthtime.unwrap_or_default();
+                reply.attr_with_birthtime(VALID, &self.stat_attr(&attr), birthtime);
+            }
             Err(error) => reply.error(errno_of(&error)),
         }
     }

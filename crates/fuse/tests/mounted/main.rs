@@ -21,6 +21,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 fn errno(error: &std::io::Error) -> i32 {
     error.raw_os_error().unwrap_or(0)
@@ -489,4 +493,79 @@ fn file_flags() {
         assert_eq!(fs::read(m.path("immutable")).unwrap(), b"contents");
         assert_eq!(fs::read(m.path("log")).unwrap(), b"contents, more");
     });
+}
+
+/// Promise: `chattr` sets and clears the flags that both systems have, with the rights of BSD, and
+/// `lsattr` shows them; a format without flags refuses both.
+#[test]
+fn flags_through_chattr() {
+    fn run(program: &str, arguments: &[&str], on: &Path, uid: u32) -> Result<String, String> {
+        let output = Command::new(program).args(arguments).arg(on).uid(uid).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+    let shown = |path: &Path| {
+        let line = run("lsattr", &["-d"], path, 0).unwrap();
+        line.split_once(' ').unwrap().0.replace('-', "")
+    };
+    in_both_modes("allow_other", |m| {
+        fs::write(m.path("file"), b"contents").unwrap();
+        fs::create_dir(m.path("dir")).unwrap();
+        for name in ["file", "dir"] {
+            let path = m.path(name);
+            chown(&path, Some(1001), None).unwrap();
+            let flags =
+                || m.fs.getattr(m.fs.lookup(m.fs.root(), name.as_bytes()).unwrap().ino).unwrap().flags;
+            let changed = |change, uid| run("chattr", &[change], &path, uid);
+            let ctime = || {
+                let metadata = fs::metadata(&path).unwrap();
+                (metadata.ctime(), metadata.ctime_nsec())
+            };
+            let before = ctime();
+            // More than a tick of the clock.
+            std::thread::sleep(Duration::from_millis(20));
+            changed("+d", 1001).unwrap();
+            assert_eq!((shown(&path), flags()), ("d".to_owned(), 1));
+            // With `writeback` the kernel keeps its own of regular files.
+            assert!(name == "file" || ctime() != before);
+            assert!(changed("-d", 1002).is_err());
+            assert!(changed("+i", 1001).is_err());
+            changed("+i", 0).unwrap();
+            assert_eq!((shown(&path), flags()), ("id".to_owned(), 0x2_0001));
+            assert!(changed("-d", 1001).is_err());
+            assert_eq!(errno(&fs::rename(&path, m.path("elsewhere")).unwrap_err()), libc::EPERM);
+            changed("-i", 0).unwrap();
+            changed("+a", 0).unwrap();
+            assert_eq!((shown(&path), flags()), ("ad".to_owned(), 0x4_0001));
+            assert!(changed("+A", 0).unwrap_err().contains("not supported"));
+            changed("-ad", 0).unwrap();
+            assert_eq!((shown(&path), flags()), (String::new(), 0));
+            fs::rename(&path, m.path(&name.to_uppercase())).unwrap();
+        }
+    });
+    let Some(m) = Mounted::with_model("", ModelOptions::old()) else { return };
+    fs::write(m.path("file"), b"").unwrap();
+    for (program, arguments) in [("lsattr", &["-d"][..]), ("chattr", &["+i"])] {
+        assert!(run(program, arguments, &m.path("file"), 0).is_err());
+    }
+}
+
+/// Promise: the kernel gets the time of creation where the format has it.
+#[test]
+fn time_of_creation() {
+    let Some(mut m) = Mounted::new("") else { return };
+    fs::write(m.path("file"), b"contents").unwrap();
+    let made = m.fs.lookup(m.fs.root(), b"file").unwrap().birthtime.unwrap();
+    let created = |m: &Mounted| fs::metadata(m.path("file")).unwrap().created();
+    for _ in 0..2 {
+        let since = created(&m).unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!((since.as_secs().cast_signed(), since.subsec_nanos()), (made.secs, made.nanos));
+        assert_eq!(fs::metadata(m.path("file")).unwrap().len(), 8);
+        fs::write(m.path("file"), b"other contents").unwrap();
+        fs::write(m.path("file"), b"contents").unwrap();
+        m.remount();
+    }
+    let Some(m) = Mounted::with_model("", ModelOptions::old()) else { return };
+    fs::write(m.path("file"), b"").unwrap();
+    assert!(created(&m).is_err());
 }

@@ -12,7 +12,7 @@ use spindle_vfs::{
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -153,6 +153,7 @@ forwarded! {
     fn setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;
     fn listxattr(ino: Ino) -> Result<Vec<Vec<u8>>>;
     fn removexattr(ino: Ino, name: &[u8]) -> Result<()>;
+    fn trim(bytes: Range<u64>, min_bytes: u64) -> Result<u64>;
     fn unmount() -> Result<()>;
 }
 

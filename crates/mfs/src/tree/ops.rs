@@ -19,7 +19,7 @@ use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
@@ -48,6 +48,7 @@ impl FileSystem for Mfs {
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,
+            file_flags: u32::MAX,
             id_max: u32::MAX,
         }
     }
@@ -294,6 +295,10 @@ impl FileSystem for Mfs {
             _ => self.change_attribute(ino, name, None),
         });
         self.volume.note(result)
+    }
+
+    fn trim(&self, _: Range<u64>, _: u64) -> Result<u64> {
+        Err(Error::NotSupported)
     }
 
     fn unmount(&self) -> Result<()> {

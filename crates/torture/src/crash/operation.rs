@@ -46,6 +46,8 @@ pub enum Op {
     Open(String, String),
     /// Closes the inode that this stands for.
     Close(String),
+    /// Declares all free space unused to the device.
+    Trim,
 }
 
 impl fmt::Display for Op {
@@ -66,6 +68,7 @@ impl fmt::Display for Op {
             Self::RemoveXattr(path, name) => write!(f, "removexattr {path} {name}"),
             Self::Open(path, handle) => write!(f, "open {path} as {handle}"),
             Self::Close(path) => write!(f, "close {path}"),
+            Self::Trim => f.write_str("trim"),
         }
     }
 }
@@ -224,6 +227,7 @@ impl<'a> Driver<'a> {
                 self.open.insert(handle.clone(), ino);
                 Ok(())
             }
+            Op::Trim => fs.trim(0..u64::MAX, 0).map(drop),
             Op::Close(handle) => {
                 let ino = self.open.remove(handle).ok_or(Error::BadHandle)?;
                 fs.forget(ino, 1);
@@ -252,7 +256,7 @@ impl<'a> Driver<'a> {
             | Op::SetXattr(path, ..)
             | Op::RemoveXattr(path, _)
             | Op::Open(path, _) => self.resolve(path),
-            Op::Close(_) => Ok(self.fs.root()),
+            Op::Close(_) | Op::Trim => Ok(self.fs.root()),
         }
     }
 

@@ -77,7 +77,8 @@ impl Generator {
                 self.rng.random_range(0..400),
             ),
             95..97 => Op::RemoveXattr(path, XATTRS.choose(&mut self.rng).expect("names")),
-            97..99 => Op::Open(path, "#h".into()),
+            97 => Op::Open(path, "#h".into()),
+            98 => Op::Trim,
             _ => Op::Close("#h".into()),
         }
     }

@@ -13,6 +13,8 @@ use spindle_device::{AlignedBuf, Device, Error, Info, Op, Request, Result, Ticke
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What is read where something was discarded.
+const DISCARDED: u8 = 0xdd;
 /// Bytes of the pieces that the fingerprint is the sum of; no sector is smaller.
 const PIECE: usize = 512;
 
@@ -256,7 +258,13 @@ impl Device for Recorder {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.info.check(Op::Write, offset, len)?;
+        let mut state = self.state.lock();
+        let entry = state.events.len();
+        state.put(offset, vec![DISCARDED; len].into());
+        state.events.push(Event::Landed(entry));
+        Ok(())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

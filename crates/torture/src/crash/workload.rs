@@ -140,6 +140,7 @@ pub fn catalogue(limits: &Limits) -> Vec<Vec<Op>> {
         vec![fallocate("foo", ZeroRange { keep_size }, 2000, 3500)],
         vec![Op::Chmod(p("foo"), 0o600)],
         vec![Op::Chown(p("A"), 10, 20)],
+        vec![Op::Unlink(p("A/foo")), Op::Trim],
     ];
     if limits.xattrs {
         entries.extend([
@@ -246,7 +247,7 @@ impl Script<'_> {
                     self.push(Op::SetXattr(path.clone(), name, 20));
                 }
             }
-            Op::Close(_) => {}
+            Op::Close(_) | Op::Trim => {}
         }
     }
 

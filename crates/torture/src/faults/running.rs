@@ -132,7 +132,7 @@ impl<'a> FaultyRun<'a> {
     /// Returns true if an operation that succeeds changes something.
     pub(super) fn changes(driver: &Driver<'_>, op: &Op) -> bool {
         match op {
-            Op::Open(..) | Op::Close(_) => false,
+            Op::Open(..) | Op::Close(_) | Op::Trim => false,
             // A rename between two names of one file does nothing.
             Op::Rename(from, to, _) => match (driver.resolve(from), driver.resolve(to)) {
                 (Err(Error::Device(_)), _) | (_, Err(Error::Device(_))) => false,

@@ -17,7 +17,7 @@ use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
@@ -45,6 +45,7 @@ impl FileSystem for V7 {
             time_granularity_ns: 1_000_000_000,
             time_range: (i32::MIN.into(), i32::MAX.into()),
             birthtime: false,
+            file_flags: 0,
             id_max: u16::MAX.into(),
         }
     }
@@ -263,6 +264,10 @@ impl FileSystem for V7 {
     }
 
     fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    fn trim(&self, _: Range<u64>, _: u64) -> Result<u64> {
         Err(Error::NotSupported)
     }
 

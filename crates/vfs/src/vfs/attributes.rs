@@ -31,6 +31,16 @@ impl Vfs {
         self.fs.setattr(ino, set, cred.privilege())
     }
 
+    /// Gives a file other file flags: those that `change` makes of its present ones. Who may is
+    /// checked also with [`Checking::ByKernel`](super::Checking): Linux knows only some of the
+    /// flags.
+    pub fn chflags(&self, cred: &Cred<'_>, ino: Ino, change: impl Fn(u32) -> u32) -> Result<Attr> {
+        let attr = self.fs.getattr(ino)?;
+        let flags = change(attr.flags);
+        access::permit_chflags(&attr, cred, flags)?;
+        self.fs.setattr(ino, &SetAttr { flags: Some(flags), ..SetAttr::default() }, cred.privilege())
+    }
+
     /// Checks access to an extended attribute. Attributes of users have the permissions of the
     /// file's bytes, and only files and directories have them; the system's attributes are
     /// accessible only to the superuser, as in BSD, and invisible to others, except for access

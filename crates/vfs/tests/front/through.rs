@@ -8,7 +8,7 @@ use spindle_vfs::{
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
 use spindle_vfs::{Checking, OpenFlags, Options, Vfs};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 struct Through(Vfs);
@@ -185,6 +185,10 @@ impl FileSystem for Through {
 
     fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.0.removexattr(&ROOT, ino, name)
+    }
+
+    fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64> {
+        self.0.fs().trim(bytes, min_bytes)
     }
 
     fn unmount(&self) -> Result<()> {
