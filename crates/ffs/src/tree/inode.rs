@@ -261,7 +261,7 @@ impl Tree for Ffs {
 
     fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
         match &self.lost_root {
-            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            Some(lost) if ino == ROOT_INO => lost.find(name),
             _ => self.find_entry(ino, state, name),
         }
     }

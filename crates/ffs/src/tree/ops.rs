@@ -12,12 +12,12 @@ use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
-use crate::tree::dir::name_of;
+use crate::tree::dir::{entries, name_of};
 use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
 use crate::volume::bmap::Run;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree, Unreadable};
+use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -30,6 +30,9 @@ fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
     check_regular(&state.di)?;
     Ok(state)
 }
+
+/// The bit of a cookie that says that names before it are lost: directories have at most 8 GiB.
+const BEHIND_DAMAGE: u64 = 1 << 62;
 
 /// Holes that [`FileSystem::readable_after`] passes over at most.
 const MOST_HOLES: usize = 1000;
@@ -118,22 +121,22 @@ impl FileSystem for Ffs {
     ) -> Result<()> {
         let dir = self.directory(dir)?;
         if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
-            lost.list(from, sink);
-            return Ok(());
+            return lost.list(from, sink);
         }
         let chunk_bytes = self.layout().dirblksiz as usize;
-        let mut at = from;
+        let (mut at, mut listing) = Listing::resume(from, BEHIND_DAMAGE);
         loop {
             // A block is copied and the lock released: the sink may call back.
             let (block, range) = {
                 let state = dir.state.read();
                 if at >= state.di.size {
                     self.touch(&state);
-                    return Ok(());
+                    self.pass_over(&mut listing, self.check_directory(dir.ino, &state.di))?;
+                    return listing.end(dir.ino);
                 }
                 let lbn: Lbn = self.layout().lblkno(at);
-                let block = self.volume.note(self.dir_block(dir.ino, &state.di, lbn));
-                let Some((buffer, range)) = self.volume.past_damage(block, Unreadable::PassedOver)? else {
+                let block = self.dir_block(dir.ino, &state.di, lbn);
+                let Some((buffer, range)) = self.pass_over(&mut listing, block)? else {
                     at = (lbn.0 + 1) << self.layout().fs_bshift;
                     continue;
                 };
@@ -143,11 +146,16 @@ impl FileSystem for Ffs {
             let first = index(at - range.start) / chunk_bytes;
             for (n, chunk) in block.chunks_exact(chunk_bytes).enumerate().skip(first) {
                 let base = range.start + (n * chunk_bytes) as u64;
-                for entry in self.usable_entries(dir.ino, base, chunk) {
-                    if entry.place < at {
+                if base == 0 {
+                    self.pass_over(&mut listing, self.check_dot(dir.ino, chunk))?;
+                }
+                for entry in entries(self.layout(), dir.ino, base, chunk) {
+                    let usable = entry.and_then(|entry| entry.usable(dir.ino));
+                    let Some(entry) = self.pass_over(&mut listing, usable)? else { continue };
+                    if entry.ino == 0 || entry.place < at {
                         continue;
                     }
-                    let next = entry.place + entry.reclen as u64;
+                    let next = listing.cookie(entry.place + entry.reclen as u64);
                     let name = name_of(chunk, base, &entry);
                     let shown = DirEntry { name, ino: Ino(entry.ino.into()), kind: entry.kind, next };
                     if sink(&shown).is_break() {
