@@ -224,7 +224,7 @@ impl FileSystem for Ffs {
             ));
         }
         let mut target = vec![0; index(state.di.size)];
-        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target))?;
+        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target, || Ok(())))?;
         whole(target)
     }
 
@@ -233,7 +233,8 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, offset, buf))
+        let at_hole = || self.check_holes(inode.ino, &state);
+        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, offset, buf, at_hole))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
@@ -262,7 +263,8 @@ impl FileSystem for Ffs {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         check_regular(&state.di)?;
-        self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+        let at_hole = || self.check_holes(inode.ino, &state);
+        self.volume.note(self.seek_file(inode.ino, &state.di, (offset, what), at_hole))
     }
 
     fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
@@ -270,6 +272,12 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         let end = state.di.size.div_ceil(self.layout().fs_bsize.into());
         let mut lbn = self.layout().lblkno(offset);
+        if let Ok(Run { at: None, blocks }) =
+            self.volume.bmap(inode.ino, &state.di, lbn, end.saturating_sub(lbn.0))
+            && self.check_holes(inode.ino, &state).is_err()
+        {
+            return Ok((lbn + blocks).0.saturating_mul(self.layout().fs_bsize.into()));
+        }
         // The damage may be behind a hole. In a file whose indirect blocks lead in circles there
         // are more of them than anybody can go through; there, reading goes on behind the last one.
         for _ in 0..MOST_HOLES {
