@@ -147,3 +147,104 @@ fn a_directory_with_the_names_of_another_is_named() {
         assert!(ran.err.contains("it has the names of directory inode"), "{}", ran.err);
     }
 }
+
+/// Returns the byte of the first indirect block of a file in `good.img`.
+fn indirect_block(bench: &Bench, path: &str) -> usize {
+    let stat = bench.ok(&format!("debug good.img inode {path}"));
+    let pointer = stat.lines().find(|line| line.trim_start().starts_with("di_ib")).unwrap();
+    let first = pointer.split_whitespace().find_map(|word| word.parse::<usize>().ok().filter(|n| *n > 64));
+    let options = spindle_device::OpenOptions::read_only();
+    let device = spindle_device::FileDevice::open(bench.path("good.img"), &options).unwrap();
+    let layout = spindle_ffs::Superblock::open(&device).unwrap().layout;
+    first.unwrap() << layout.fs_fshift
+}
+
+/// Promise: a file whose indirect block was overwritten with zeros does not read as if it had a
+/// hole: each road says so with its path and gives what is left, and `fsck -p` frees none of its
+/// blocks. A file with holes of its own is whole.
+#[test]
+fn a_lost_indirect_block_is_no_hole() {
+    for format in ["-O2", "-O1", "-O2 -b 4096 -f 512", "-O1 -b 4096 -f 512", "-t v7", "-t sysv"] {
+        let bench = Bench::new();
+        bench.shell("mkdir -p src mnt; yes 0123456789abcde | head -c 2900000 >src/file");
+        bench.shell("truncate -s 400000 src/sparse; yes end | head -c 30000 >>src/sparse");
+        bench.ok(&format!("newfs {format} -s 8m good.img"));
+        bench.ok("import src good.img");
+        for command in ["cat good.img:/sparse", "cat good.img:/file", "fsck -n good.img"] {
+            assert_eq!((bench.run(command).code, bench.run(command).err.as_str()), (0, ""), "{format}");
+        }
+        let image = std::fs::read(bench.path("good.img")).unwrap();
+        if format.starts_with("-O") {
+            spoil(&bench, indirect_block(&bench, "/file"), &[0; 512]);
+        } else {
+            // The address of the first indirect block is the eleventh of three bytes.
+            let ino = bench.json("stat --json good.img:/file")[0]["ino"].as_u64().unwrap();
+            let bsize = if format == "-t v7" { 512 } else { 1024 };
+            let addr = 2 * bsize + 64 * (usize::try_from(ino).unwrap() - 1) + 12 + 30;
+            let block = match format {
+                "-t v7" => [image[addr + 1], image[addr + 2], image[addr]],
+                _ => [image[addr], image[addr + 1], image[addr + 2]],
+            };
+            let block = block.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            spoil(&bench, block * bsize, &vec![0; bsize]);
+        }
+        let before = std::fs::read(bench.path("bad.img")).unwrap();
+        let shown = bench.run("cat bad.img:/file");
+        let expected = std::fs::read(bench.path("src/file")).unwrap();
+        assert_eq!((shown.code, shown.bytes.len()), (1, expected.len()), "{format}: {}", shown.err);
+        assert_eq!(shown.bytes[..4096], expected[..4096], "{format}");
+        assert!(shown.bytes != expected, "{format}");
+        for command in [
+            "cat bad.img:/file",
+            "cp bad.img:/file out",
+            "export bad.img out.d",
+            "export bad.img out.tar",
+            "dump -0 -f out.dump bad.img",
+        ] {
+            bench.shell("rm -rf out out.*; mkdir out.d");
+            let ran = bench.run(command);
+            let named = if command.starts_with("dump") { "inode" } else { "file" };
+            let said =
+                ran.err.contains("cannot be read, zeros stand in their place") && ran.err.contains(named);
+            assert!(ran.code == 1 && said, "{format}, {command}: {}", ran.err);
+        }
+        assert_eq!(run_as(&bench, "spindle", "mount -o ro bad.img mnt").code, 0);
+        let read = shell(&bench, "cat mnt/file >read");
+        let copied = shell(&bench, "cp mnt/file copied");
+        let sparse = shell(&bench, "cmp mnt/sparse src/sparse");
+        assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
+        for ran in [read, copied] {
+            assert!(ran.code == 1 && ran.err.contains("Structure needs cleaning"), "{format}: {}", ran.err);
+        }
+        assert_eq!(sparse.code, 0, "{}", sparse.err);
+        let preened = bench.run("fsck -p bad.img");
+        assert_eq!(preened.code, 4, "{format}: {} {}", preened.out, preened.err);
+        assert!(std::fs::read(bench.path("bad.img")).unwrap() == before, "{format}: something was written");
+        assert_eq!(bench.run("fsck -y bad.img").code, 1, "{format}");
+        assert_eq!(bench.run("cat bad.img:/file").code, 0, "{format}");
+        bench.check("bad.img");
+    }
+}
+
+/// Promise: a size that no block bears out gives what the blocks hold, and an error.
+#[test]
+fn a_size_without_blocks_is_an_error() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p src; echo content >src/file");
+    bench.ok("newfs -O2 -s 8m good.img");
+    bench.ok("import src good.img");
+    bench.shell("cp good.img bad.img");
+    assert_eq!(bench.run("debug -w bad.img set /file di_size 3000000000000").code, 0);
+    let shown = bench.run("cat bad.img:/file");
+    assert!(
+        shown.code == 1 && shown.out.starts_with("content\n") && shown.bytes.len() < 1 << 20,
+        "{}",
+        shown.err
+    );
+    assert!(shown.err.contains("size is 3000000000000"), "{}", shown.err);
+    for command in ["export bad.img out", "export bad.img out.tar", "cp -r bad.img:/ out2"] {
+        let ran = bench.run(command);
+        assert!(ran.code == 1 && ran.err.contains("size is 3000000000000"), "{command}: {}", ran.err);
+    }
+    assert!(bench.path("out/file").metadata().unwrap().len() < 1 << 20);
+}
