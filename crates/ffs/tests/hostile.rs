@@ -285,8 +285,8 @@ fn directories_below_each_other() {
     });
 }
 
-/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an error,
-/// also if each step of it has only one name.
+/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an
+/// error, also if each step of it has only one name.
 fn left(fs: &Ffs, dir: Ino) -> Vec<String> {
     let (mut names, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next.take() {
@@ -307,10 +307,10 @@ fn left(fs: &Ffs, dir: Ino) -> Vec<String> {
     names
 }
 
-/// Promise: whatever is wrong with one entry of a directory, the others are shown, found and removed;
-/// nobody sees the bad one, but the listing ends in an error, a name that is not found may be the bad
-/// one, and none is entered that may be it; the check reports it, and the file system is not called
-/// clean.
+/// Promise: whatever is wrong with one entry of a directory, the others are shown, found and
+/// removed; nobody sees the bad one, but the listing ends in an error, a name that is not found may
+/// be the bad one, and none is entered that may be it; the check reports it, and the file system is
+/// not called clean.
 #[test]
 fn one_bad_entry_costs_no_other() {
     type Damage = fn(&mut [u8]);

@@ -487,8 +487,8 @@ fn reply_seek(result: Result<u64>, reply: Reply) {
     }
 }
 
-/// Replies with entries of a directory. An error comes alone, as the reply to the next request, where
-/// the kernel asks for what follows the last entry.
+/// Replies with entries of a directory. An error comes alone, as the reply to the next request,
+/// where the kernel asks for what follows the last entry.
 fn reply_directory(result: Result<()>, reply: Directory) {
     match result {
         Err(error) if reply.is_empty() => reply.error(errno_of(&error)),

@@ -33,8 +33,8 @@ fn names(fs: &V7, dir: Ino) -> Vec<String> {
     names
 }
 
-/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an error,
-/// also if each step of it has only one name.
+/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an
+/// error, also if each step of it has only one name.
 fn left(fs: &V7, dir: Ino) -> Vec<String> {
     let (mut names, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next.take() {

@@ -108,8 +108,8 @@ fn a_lost_inode_is_an_error_everywhere() {
     }
 }
 
-/// Promise: a mount that can write lists what is left of a damaged directory, too, fails, and enters
-/// no name that may be there already.
+/// Promise: a mount that can write lists what is left of a damaged directory, too, fails, and
+/// enters no name that may be there already.
 #[test]
 fn a_lost_part_of_a_directory_is_an_error_on_mounts_that_write() {
     let bench = Bench::new();

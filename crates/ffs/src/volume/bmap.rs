@@ -167,7 +167,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns the bytes up to the end of the last block that a file has; none if it has no such block, or its pointers lead in circles.
+    /// Returns the bytes up to the end of the last block that a file has; none if it has no such
+    /// block, or its pointers lead in circles.
     ///
     /// # Errors
     /// Device errors, and [`Error::Corrupt`] if a pointer is invalid.

@@ -41,8 +41,8 @@ impl Volume {
     }
 
     /// Returns where the blocks of a file end whose size is damaged: it is longer than the file
-    /// system, nobody can change it, and the block with its last byte, which each file has, does not
-    /// exist.
+    /// system, nobody can change it, and the block with its last byte, which each file has, does
+    /// not exist.
     fn least_size(&self, ino: u32, di: &Dinode) -> Result<Option<u64>> {
         let is_long = di.size > self.layout.fs_size << self.layout.fs_fshift;
         let is_snapshot = di.flags & SF_SNAPSHOT != 0;

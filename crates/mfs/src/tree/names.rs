@@ -83,8 +83,8 @@ impl Mfs {
         self.leaf_before(ino, di, key, &mut None)
     }
 
-    /// Does the same, and sets `next` to the least key that is in a later leaf, also if the way down
-    /// fails.
+    /// Does the same, and sets `next` to the least key that is in a later leaf, also if the way
+    /// down fails.
     fn leaf_before(&self, ino: u64, di: &Header, key: u64, next: &mut Option<u64>) -> Result<Option<Leaf>> {
         let Some(mut at) = map_of(di).root else { return Ok(None) };
         let mut way: Vec<Step> = Vec::new();

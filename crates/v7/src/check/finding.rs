@@ -194,8 +194,8 @@ spindle_tree::findings! {
     } "{block} EMPTY INDIRECT BLOCK I={ino} ({pointer}; save free blocks before a repair, they may be \
        its own)";
 
-    /// A sector of a directory that is zeros: it was overwritten, because a name stays when its file
-    /// is removed. A repair makes it free entries.
+    /// A sector of a directory that is zeros: it was overwritten, because a name stays when its
+    /// file is removed. A repair makes it free entries.
     LostNames: Names, Damage, at (*dir) {
         /// The directory.
         dir: u16,

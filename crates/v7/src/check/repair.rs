@@ -376,8 +376,8 @@ impl Image<'_> {
         self.put_inode(dir, &di)
     }
 
-    /// Gives a directory a block with free entries in place of a hole, or ends it before a hole that
-    /// an indirect block would have to lead to.
+    /// Gives a directory a block with free entries in place of a hole, or ends it before a hole
+    /// that an indirect block would have to lead to.
     fn fill_hole(&mut self, dir: u16, lbn: u64) -> Result<bool> {
         let mut di = self.inode(dir)?;
         let Some(raw) = di.addr[..NDIRECT].get_mut(index(lbn)) else {
