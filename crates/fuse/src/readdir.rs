@@ -18,7 +18,7 @@ struct Copied {
 }
 
 /// Passes the entries of `dir` from cookie `from` to `sink`, outside all locks, until `sink`
-/// returns `Break`.
+/// returns `Break`. Fails after the last entry if some are lost.
 pub(crate) fn walk(
     fs: &dyn FileSystem,
     dir: Ino,
@@ -30,7 +30,7 @@ pub(crate) fn walk(
     loop {
         names.clear();
         batch.clear();
-        fs.readdir(dir, cookie, &mut |entry| {
+        let read = fs.readdir(dir, cookie, &mut |entry| {
             let start = names.len();
             names.extend_from_slice(entry.name);
             batch.push(Copied {
@@ -40,7 +40,7 @@ pub(crate) fn walk(
                 next: entry.next,
             });
             if batch.len() == BATCH { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        });
         for copied in &batch {
             cookie = copied.next;
             let name = &names[copied.name.clone()];
@@ -49,6 +49,7 @@ pub(crate) fn walk(
                 return Ok(());
             }
         }
+        read?;
         if batch.len() < BATCH {
             return Ok(());
         }

@@ -385,8 +385,8 @@ impl Inner {
             Ok(attr) => attr,
             Err(Error::NotFound) => return false,
             Err(error) => {
-                log::error!("cannot show an entry of directory {}: {error}", dir.0);
-                return false;
+                log::error!("an entry of directory {}: {error}", dir.0);
+                return reply.add_unknown(NodeId(entry.ino.0), entry.next, entry.name);
             }
         };
         let shown = if is_dot { self.stat_attr(&attr) } else { self.entry_attr(&attr) };
@@ -486,6 +486,15 @@ fn reply_seek(result: Result<u64>, reply: Reply) {
         Ok(found) if i64::try_from(found).is_ok() => reply.offset(found),
         Ok(_) => reply.error(libc::EOVERFLOW),
         Err(error) => reply.error(errno_of(&error)),
+    }
+}
+
+/// Replies with entries of a directory. An error comes alone, as the reply to the next request,
+/// where the kernel asks for what follows the last entry.
+fn reply_directory(result: Result<()>, reply: Directory) {
+    match result {
+        Err(error) if reply.is_empty() => reply.error(errno_of(&error)),
+        _ => reply.ok(),
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod check;
 mod condition;
 mod inode;
+mod listing;
 mod lost_root;
 mod names;
 mod operations;
@@ -24,6 +25,7 @@ pub mod xattr;
 
 pub use condition::{Condition, Unreadable};
 pub use inode::{Inode, InodeTable, Missing, Nodes, State};
+pub use listing::{Listing, lost_names};
 pub use lost_root::LostRoot;
 pub use operations::Operations;
 pub use remount::Remount;
@@ -246,7 +248,8 @@ pub trait Tree: Send + Sync {
     /// Finds a name in a directory.
     ///
     /// # Errors
-    /// Device errors; damage.
+    /// Device errors; damage, also if the name is not among those that can be read of a damaged
+    /// directory: it may be one of the others.
     fn dir_find(
         &self,
         ino: Self::Number,

@@ -14,6 +14,8 @@ use std::ops::{ControlFlow, Range};
 /// The files and directories that no directory names.
 pub struct LostRoot<N> {
     root: N,
+    /// Why the root directory cannot be read; none if the user does not want to see it.
+    error: Option<Error>,
     /// Their inodes, in order, with their kinds.
     unnamed: Vec<(N, Option<FileKind>)>,
 }
@@ -79,40 +81,50 @@ impl<N: Number> LostRoot<N> {
             .filter(|&(ino, _)| in_use.contains(ino) && !named.contains(ino))
             .map(|(_, number)| (number, kind(number).flatten()))
             .collect();
-        if let Some(error) = error {
+        if let Some(error) = &error {
             if unnamed.is_empty() {
-                return Err(error);
+                return Err(error.clone());
             }
-            condition.pass_over(&error);
+            condition.pass_over(error);
             log::warn!("the root directory is lost; {} files in it are shown by their inodes", unnamed.len());
         }
-        Ok(Self { root, unnamed })
+        Ok(Self { root, error, unnamed })
     }
 
     /// Finds a name.
-    pub fn find(&self, name: &[u8]) -> Option<Found<N>> {
-        let ino = match name {
-            b"." | b".." => self.root,
-            _ => {
-                let digits = std::str::from_utf8(name.strip_prefix(b"#")?).ok()?;
-                let ino = N::try_from(digits.parse().ok()?).ok()?;
-                self.unnamed.binary_search_by_key(&ino, |&(ino, _)| ino).ok()?;
-                ino
-            }
+    ///
+    /// # Errors
+    /// Why the root directory cannot be read, if it is no number of a file: it may be one of its
+    /// names.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Found<N>>> {
+        let number = |name: &[u8]| {
+            let digits = std::str::from_utf8(name.strip_prefix(b"#")?).ok()?;
+            let ino = N::try_from(digits.parse().ok()?).ok()?;
+            self.unnamed.binary_search_by_key(&ino, |&(ino, _)| ino).ok()?;
+            Some(ino)
         };
-        Some(Found { place: 0, ino })
+        let ino = if matches!(name, b"." | b"..") { Some(self.root) } else { number(name) };
+        match (ino, &self.error) {
+            (Some(ino), _) => Ok(Some(Found { place: 0, ino })),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Passes the names to `sink`, from the one with this cookie on.
-    pub fn list(&self, from: u64, sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>) {
+    ///
+    /// # Errors
+    /// At the end, why the root directory cannot be read.
+    pub fn list(&self, from: u64, sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>) -> Result<()> {
         let directory = Some(FileKind::Directory);
         let dots = [(".".to_owned(), self.root, directory), ("..".to_owned(), self.root, directory)];
         let files = self.unnamed.iter().map(|&(ino, kind)| (format!("#{ino}"), ino, kind));
         for (n, (name, ino, kind)) in (0..).zip(dots.into_iter().chain(files)) {
             let entry = DirEntry { name: name.as_bytes(), ino: Ino(ino.into()), kind, next: n + 1 };
             if n >= from && sink(&entry).is_break() {
-                return;
+                return Ok(());
             }
         }
+        self.error.clone().map_or(Ok(()), Err)
     }
 }

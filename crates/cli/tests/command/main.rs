@@ -16,6 +16,7 @@ mod inspect;
 mod interrupts;
 mod lab;
 mod log;
+mod losses;
 mod manifests;
 mod manual;
 mod messages;

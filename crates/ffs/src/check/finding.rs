@@ -203,6 +203,18 @@ spindle_tree::findings! {
         expected: u64,
     } "INCORRECT BLOCK COUNT I={ino} ({found} should be {expected})";
 
+    /// A file with holes has fewer blocks than `di_blocks` counts: an indirect block may have been
+    /// overwritten with zeros, and its blocks are lost if they are freed.
+    BlocksMissing: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_blocks`.
+        found: u64,
+        /// Units of 512 bytes that it holds.
+        expected: u64,
+    } "BLOCKS MISSING I={ino} ({found} counted, {expected} found, and the file has holes; save free \
+       blocks before a repair, they may be its own)";
+
     /// The last block of a file is a hole, which the format does not allow.
     EndsInHole: Inodes, Damage, at (*ino) {
         /// Inode.

@@ -178,16 +178,20 @@ impl Checker<'_> {
             frags: 0,
             bad: 0,
             duplicate: 0,
+            data: 0,
             end: 0,
         };
         let whole = walker.walk(layout, &mut self.reader, node, &mut |step| claims.step(&step));
-        let (frags, bad, end) = (claims.frags, claims.bad, claims.end);
+        let (frags, bad, data, end) = (claims.frags, claims.bad, claims.data, claims.end);
         if whole {
             let expected = frags * u64::from(layout.fs_fsize / 512);
-            if node.blocks != expected {
+            let blocks = node.size.div_ceil(layout.fs_bsize.into());
+            let has_holes = data < blocks && !node.is_snapshot();
+            if node.blocks > expected && has_holes {
+                self.findings.push(Finding::BlocksMissing { ino, found: node.blocks, expected });
+            } else if node.blocks != expected {
                 self.findings.push(Finding::BlockCount { ino, found: node.blocks, expected });
             }
-            let blocks = node.size.div_ceil(layout.fs_bsize.into());
             if node.has_blocks(layout) && node.kind() != kind::DIR && !node.is_snapshot() && end < blocks {
                 let allocated = end << layout.fs_bshift;
                 self.findings.push(Finding::EndsInHole { ino, size: node.size, allocated });
@@ -394,6 +398,8 @@ struct Claims<'a> {
     frags: u64,
     bad: u32,
     duplicate: u32,
+    /// Blocks of data.
+    data: u64,
     /// Blocks of the file to the end of the last one that is no hole.
     end: u64,
 }
@@ -418,6 +424,7 @@ impl Claims<'_> {
     fn block(&mut self, Piece { place, frag, frags }: Piece) -> Next {
         self.frags += u64::from(frags);
         if let BlockPlace::Data { lbn } = place {
+            self.data += 1;
             self.end = self.end.max(lbn + 1);
         }
         if let Some(why) = bad_address(self.layout, frag, frags) {

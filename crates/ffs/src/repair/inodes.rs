@@ -62,7 +62,7 @@ impl Round<'_> {
         let mut changed = false;
         for finding in self.findings() {
             changed |= match finding {
-                Finding::BlockCount { ino, expected, .. } => {
+                Finding::BlockCount { ino, expected, .. } | Finding::BlocksMissing { ino, expected, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_blocks(expected))?
                 }
                 Finding::EndsInHole { ino, allocated, .. } => {

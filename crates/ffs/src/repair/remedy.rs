@@ -38,6 +38,9 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
             ("copy the blocks for the second file", Some("what the second file had before"))
         }
         Finding::BlockCount { .. } | Finding::LinkCount { .. } => ("correct the count", None),
+        Finding::BlocksMissing { .. } => {
+            ("correct the count", Some("the blocks that nothing leads to, in whose place the file has holes"))
+        }
         Finding::EndsInHole { .. } => ("correct the size", Some("zeros at the end of the file")),
         Finding::InodeCheckHash { .. } => ("correct the check-hash", None),
         Finding::ExtattrSize { .. } | Finding::ExtattrCorrupt { .. } => {

@@ -16,7 +16,7 @@ use crate::tree::mount::Ffs;
 use crate::volume::tx::Tx;
 use spindle_cache::Buffer;
 use spindle_ondisk::Field;
-use spindle_tree::{Found, Unreadable};
+use spindle_tree::{Found, Listing, Unreadable, lost_names};
 use spindle_vfs::{Error, FileKind, Privilege, Result};
 use std::ops::{ControlFlow, Range};
 
@@ -52,7 +52,7 @@ impl Entry {
     }
 
     /// Returns the entry of directory `ino`, unless it is damaged.
-    fn usable(self, ino: u32) -> Result<Self> {
+    pub(crate) fn usable(self, ino: u32) -> Result<Self> {
         match self.damage {
             Some(what) => Err(Error::corrupt(what, format!("directory inode {ino}, offset {}", self.place))),
             None => Ok(self),
@@ -138,8 +138,32 @@ impl Ffs {
         Ok((buffer, chunk, start..start + self.layout().dirblksiz as usize))
     }
 
+    /// Returns what was read of a directory for a listing; nothing where it cannot be read, which
+    /// the listing notes.
+    pub(crate) fn pass_over<T>(&self, listing: &mut Listing, read: Result<T>) -> Result<Option<T>> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                self.volume.pass_over(&error);
+                listing.pass(error).map(|()| None)
+            }
+        }
+    }
+
+    /// Checks that the first chunk of a directory begins with `.`, which names the directory: else
+    /// it has the block of another.
+    pub(crate) fn check_dot(&self, ino: u32, chunk: &[u8]) -> Result<()> {
+        let first = entry_at(self.layout(), ino, 0, chunk, 0)?.usable(ino)?;
+        let what = match (name_of(chunk, 0, &first), first.ino) {
+            (b".", target) if target == ino => return Ok(()),
+            (b".", target) if target != 0 => format!("it has the names of directory inode {target}"),
+            _ => "it does not begin with '.'".to_owned(),
+        };
+        Err(Error::corrupt(what, format!("directory inode {ino}, offset 0")))
+    }
+
     /// Refuses a directory that is not whole chunks.
-    fn check_directory(&self, ino: u32, di: &Dinode) -> Result<()> {
+    pub(crate) fn check_directory(&self, ino: u32, di: &Dinode) -> Result<()> {
         if di.size == 0 || !di.size.is_multiple_of(self.layout().dirblksiz.into()) {
             return Err(Error::corrupt(
                 format!("size {} is not whole chunks of {}", di.size, self.layout().dirblksiz),
@@ -160,59 +184,69 @@ impl Ffs {
     }
 
     /// Passes every chunk of a directory, with the byte it stands at, to `look` until that breaks.
+    /// Returns false if a part was passed over.
     pub(crate) fn each_chunk(
         &self,
         ino: u32,
         di: &Dinode,
         unreadable: Unreadable,
         mut look: impl FnMut(u64, &[u8]) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        self.volume.past_damage(self.check_directory(ino, di), unreadable)?;
+    ) -> Result<bool> {
+        let mut whole = self.volume.past_damage(self.check_directory(ino, di), unreadable)?.is_some();
         let chunk_bytes = self.layout().dirblksiz as usize;
         for lbn in 0..di.size.div_ceil(self.layout().fs_bsize.into()) {
             let Some((buffer, range)) =
                 self.volume.past_damage(self.dir_block(ino, di, Lbn(lbn)), unreadable)?
             else {
+                whole = false;
                 continue;
             };
             let bytes = buffer.read();
             let len = index(range.end - range.start);
             for (n, chunk) in bytes[..len].chunks_exact(chunk_bytes).enumerate() {
                 if look(range.start + (n * chunk_bytes) as u64, chunk)?.is_break() {
-                    return Ok(());
+                    return Ok(whole);
                 }
             }
         }
-        Ok(())
+        Ok(whole)
     }
 
     /// Returns the entries of a chunk that are in use and can be used. One that is damaged costs no
     /// other: it is noted and passed over, and with it, if its length is wrong, what follows in its
-    /// chunk.
+    /// chunk. `lost` is set if there is one.
     pub(crate) fn usable_entries<'a>(
         &'a self,
         ino: u32,
         base: u64,
         chunk: &'a [u8],
+        lost: &'a mut bool,
     ) -> impl Iterator<Item = Entry> + 'a {
         entries(self.layout(), ino, base, chunk)
             .filter_map(move |entry| {
                 let usable = entry.and_then(|entry| entry.usable(ino));
-                usable.inspect_err(|error| self.volume.pass_over(error)).ok()
+                usable
+                    .inspect_err(|error| {
+                        *lost = true;
+                        self.volume.pass_over(error);
+                    })
+                    .ok()
             })
             .filter(|entry| entry.ino != 0)
     }
 
     fn build_index(&self, ino: u32, di: &Dinode) -> Result<DirIndex> {
         let mut built = DirIndex::new(self.layout().dirblksiz);
-        self.each_chunk(ino, di, Unreadable::Fails, |base, chunk| {
-            for entry in self.usable_entries(ino, base, chunk) {
+        let mut lost = false;
+        let whole = self.each_chunk(ino, di, Unreadable::Fails, |base, chunk| {
+            for entry in self.usable_entries(ino, base, chunk, &mut lost) {
                 let hash = self.name_hash.of(name_of(chunk, base, &entry));
                 built.insert(hash, entry.place, |place| self.hash_at(ino, di, place))?;
             }
             built.set_room(built.chunks(), self.room_of(ino, base, chunk));
             Ok(ControlFlow::Continue(()))
         })?;
+        built.set_lost(lost || !whole);
         Ok(built)
     }
 
@@ -243,18 +277,22 @@ impl Ffs {
                 return Ok(Some(Found { place, ino: entry.ino }));
             }
         }
-        Ok(None)
+        if index_of.has_lost() { self.volume.note(Err(lost_names(ino))) } else { Ok(None) }
     }
 
     /// Finds a name in what can be read of a directory.
     fn find_without_index(&self, ino: u32, di: &Dinode, name: &[u8]) -> Result<Option<Found<u32>>> {
-        let mut found = None;
-        self.each_chunk(ino, di, Unreadable::PassedOver, |base, chunk| {
-            let mut entries = self.usable_entries(ino, base, chunk);
+        let (mut found, mut lost) = (None, false);
+        let whole = self.each_chunk(ino, di, Unreadable::PassedOver, |base, chunk| {
+            let mut entries = self.usable_entries(ino, base, chunk, &mut lost);
             found = entries.find(|entry| name_of(chunk, base, entry) == name);
             Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok(found.map(|entry| Found { place: entry.place, ino: entry.ino }))
+        match found {
+            Some(entry) => Ok(Some(Found { place: entry.place, ino: entry.ino })),
+            None if lost || !whole => Err(lost_names(ino)),
+            None => Ok(None),
+        }
     }
 
     /// Makes sure that a name of `namlen` bytes can be entered, growing the directory by a chunk if

@@ -25,6 +25,8 @@ pub(crate) struct DirIndex {
     /// For each number of units: no chunk before this one has so much room.
     hints: Vec<usize>,
     dirblksiz: u32,
+    /// Names of the directory cannot be read, and are not here.
+    lost: bool,
     /// Counts the changes.
     version: u64,
 }
@@ -39,6 +41,7 @@ impl DirIndex {
             room: Vec::new(),
             hints: vec![0; units + 1],
             dirblksiz,
+            lost: false,
             version: 0,
         }
     }
@@ -46,6 +49,16 @@ impl DirIndex {
     /// Returns a number that every change makes another.
     pub(crate) const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Sets whether there are names that cannot be read.
+    pub(crate) const fn set_lost(&mut self, lost: bool) {
+        self.lost = lost;
+    }
+
+    /// Returns true if a name that is not here may be one of those that cannot be read.
+    pub(crate) const fn has_lost(&self) -> bool {
+        self.lost
     }
 
     fn units(bytes: u32) -> usize {

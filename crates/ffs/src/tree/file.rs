@@ -61,6 +61,7 @@ impl Ffs {
         di: &Dinode,
         offset: u64,
         buf: &mut [u8],
+        at_hole: impl Fn() -> Result<()>,
     ) -> Result<usize> {
         if offset >= di.size {
             return Ok(0);
@@ -69,6 +70,9 @@ impl Ffs {
         self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
             let left = di.size.div_ceil(self.layout().fs_bsize.into()) - block;
             let run = self.volume.bmap(ino, di, Lbn(block), most.min(left))?;
+            if run.at.is_none() {
+                at_hole()?;
+            }
             Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout().byte(at)), blocks: run.blocks })
         })?;
         Ok(want)
@@ -487,7 +491,13 @@ impl Ffs {
     }
 
     /// Returns the next data or hole at or after `offset`.
-    pub(crate) fn seek_file(&self, ino: u32, di: &Dinode, offset: u64, what: Seek) -> Result<u64> {
+    pub(crate) fn seek_file(
+        &self,
+        ino: u32,
+        di: &Dinode,
+        (offset, what): (u64, Seek),
+        at_hole: impl Fn() -> Result<()>,
+    ) -> Result<u64> {
         if offset >= di.size {
             return Err(Error::NoSuchOffset);
         }
@@ -500,6 +510,9 @@ impl Ffs {
             let run = self.volume.bmap(ino, di, lbn, left)?;
             if run.at.is_some() == (what == Seek::Data) {
                 return Ok(at);
+            }
+            if run.at.is_none() {
+                at_hole()?;
             }
             at = (lbn.0 + run.blocks) << self.layout().fs_bshift;
         }

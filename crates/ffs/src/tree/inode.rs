@@ -28,6 +28,9 @@ pub struct Derived {
     pub(crate) mapped_in: Epoch,
     /// Index of a directory's names, once a name has been looked up.
     pub(crate) index: OnceLock<DirIndex>,
+    /// Units of 512 bytes that `di_blocks` counts and no pointer leads to, once a hole has been
+    /// read. Each change counts in both, so they stay the same.
+    pub(crate) blocks_missing: OnceLock<u64>,
 }
 
 impl Restore for Derived {
@@ -162,7 +165,11 @@ impl Tree for Ffs {
 
     fn derive(&self) -> Derived {
         // What a former user of the inode has changed may not be durable yet.
-        Derived { mapped_in: self.volume.cache.epoch(), index: OnceLock::new() }
+        Derived {
+            mapped_in: self.volume.cache.epoch(),
+            index: OnceLock::new(),
+            blocks_missing: OnceLock::new(),
+        }
     }
 
     fn new_stream(&self, _di: &Self::Dinode) -> Arc<Stream> {
@@ -261,7 +268,7 @@ impl Tree for Ffs {
 
     fn dir_find(&self, ino: u32, state: &State, name: &[u8]) -> Result<Option<Found<u32>>> {
         match &self.lost_root {
-            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            Some(lost) if ino == ROOT_INO => lost.find(name),
             _ => self.find_entry(ino, state, name),
         }
     }

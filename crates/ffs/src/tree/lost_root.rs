@@ -42,14 +42,16 @@ impl Ffs {
             |ino| in_use(ino).map(|di| di.kind()),
             |ino, named| {
                 let Some(di) = in_use(ino) else { return Ok(()) };
+                let mut lost = false;
                 self.each_chunk(ino, &di, Unreadable::PassedOver, |base, chunk| {
-                    for entry in self.usable_entries(ino, base, chunk) {
+                    for entry in self.usable_entries(ino, base, chunk, &mut lost) {
                         if !matches!(name_of(chunk, base, &entry), b"." | b"..") {
                             named(entry.ino);
                         }
                     }
                     Ok(ControlFlow::Continue(()))
-                })
+                })?;
+                Ok(())
             },
         )
     }

@@ -7,6 +7,7 @@ pub(crate) mod dirindex;
 pub(crate) mod extattr;
 mod extents;
 pub(crate) mod file;
+mod holes;
 pub(crate) mod inode;
 pub(crate) mod log_file;
 pub(crate) mod lost_root;

@@ -12,12 +12,12 @@ use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::MAXNAMLEN;
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
-use crate::tree::dir::name_of;
+use crate::tree::dir::{entries, name_of};
 use crate::tree::inode::{Inode, LINK_MAX, State};
 use crate::tree::mount::Ffs;
 use crate::volume::bmap::Run;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree, Unreadable};
+use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -30,6 +30,9 @@ fn write_regular(inode: &Inode) -> Result<RwLockWriteGuard<'_, State>> {
     check_regular(&state.di)?;
     Ok(state)
 }
+
+/// The bit of a cookie that says that names before it are lost: directories have at most 8 GiB.
+const BEHIND_DAMAGE: u64 = 1 << 62;
 
 /// Holes that [`FileSystem::readable_after`] passes over at most.
 const MOST_HOLES: usize = 1000;
@@ -119,22 +122,22 @@ impl FileSystem for Ffs {
     ) -> Result<()> {
         let dir = self.directory(dir)?;
         if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
-            lost.list(from, sink);
-            return Ok(());
+            return lost.list(from, sink);
         }
         let chunk_bytes = self.layout().dirblksiz as usize;
-        let mut at = from;
+        let (mut at, mut listing) = Listing::resume(from, BEHIND_DAMAGE);
         loop {
             // A block is copied and the lock released: the sink may call back.
             let (block, range) = {
                 let state = dir.state.read();
                 if at >= state.di.size {
                     self.touch(&state);
-                    return Ok(());
+                    self.pass_over(&mut listing, self.check_directory(dir.ino, &state.di))?;
+                    return listing.end(dir.ino);
                 }
                 let lbn: Lbn = self.layout().lblkno(at);
-                let block = self.volume.note(self.dir_block(dir.ino, &state.di, lbn));
-                let Some((buffer, range)) = self.volume.past_damage(block, Unreadable::PassedOver)? else {
+                let block = self.dir_block(dir.ino, &state.di, lbn);
+                let Some((buffer, range)) = self.pass_over(&mut listing, block)? else {
                     at = (lbn.0 + 1) << self.layout().fs_bshift;
                     continue;
                 };
@@ -144,11 +147,16 @@ impl FileSystem for Ffs {
             let first = index(at - range.start) / chunk_bytes;
             for (n, chunk) in block.chunks_exact(chunk_bytes).enumerate().skip(first) {
                 let base = range.start + (n * chunk_bytes) as u64;
-                for entry in self.usable_entries(dir.ino, base, chunk) {
-                    if entry.place < at {
+                if base == 0 {
+                    self.pass_over(&mut listing, self.check_dot(dir.ino, chunk))?;
+                }
+                for entry in entries(self.layout(), dir.ino, base, chunk) {
+                    let usable = entry.and_then(|entry| entry.usable(dir.ino));
+                    let Some(entry) = self.pass_over(&mut listing, usable)? else { continue };
+                    if entry.ino == 0 || entry.place < at {
                         continue;
                     }
-                    let next = entry.place + entry.reclen as u64;
+                    let next = listing.cookie(entry.place + entry.reclen as u64);
                     let name = name_of(chunk, base, &entry);
                     let shown = DirEntry { name, ino: Ino(entry.ino.into()), kind: entry.kind, next };
                     if sink(&shown).is_break() {
@@ -217,7 +225,7 @@ impl FileSystem for Ffs {
             ));
         }
         let mut target = vec![0; index(state.di.size)];
-        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target))?;
+        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut target, || Ok(())))?;
         whole(target)
     }
 
@@ -226,7 +234,8 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         check_regular(&state.di)?;
         self.touch(&state);
-        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, offset, buf))
+        let at_hole = || self.check_holes(inode.ino, &state);
+        self.volume.note(self.read_file(inode.ino, &inode.stream, &state.di, offset, buf, at_hole))
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], by: Privilege) -> Result<usize> {
@@ -255,7 +264,8 @@ impl FileSystem for Ffs {
         let inode = self.iget_ino(ino)?;
         let state = inode.state.read();
         check_regular(&state.di)?;
-        self.volume.note(self.seek_file(inode.ino, &state.di, offset, what))
+        let at_hole = || self.check_holes(inode.ino, &state);
+        self.volume.note(self.seek_file(inode.ino, &state.di, (offset, what), at_hole))
     }
 
     fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64> {
@@ -263,6 +273,12 @@ impl FileSystem for Ffs {
         let state = inode.state.read();
         let end = state.di.size.div_ceil(self.layout().fs_bsize.into());
         let mut lbn = self.layout().lblkno(offset);
+        if let Ok(Run { at: None, blocks }) =
+            self.volume.bmap(inode.ino, &state.di, lbn, end.saturating_sub(lbn.0))
+            && self.check_holes(inode.ino, &state).is_err()
+        {
+            return Ok((lbn + blocks).0.saturating_mul(self.layout().fs_bsize.into()));
+        }
         // The damage may be behind a hole. In a file whose indirect blocks lead in circles there
         // are more of them than anybody can go through; there, reading goes on behind the last one.
         for _ in 0..MOST_HOLES {

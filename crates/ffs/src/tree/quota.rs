@@ -179,7 +179,7 @@ impl Ffs {
                 return Err(not_a_quota_file(name, "it is no regular file"));
             }
             let mut head = [0; Dqhdr64::SIZE];
-            let read = self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut head)?;
+            let read = self.read_file(inode.ino, &inode.stream, &state.di, 0, &mut head, || Ok(()))?;
             Form::of(&head[..read], state.di.size, self.layout().endian, name)?
         };
         Ok(File { kind, inode, form })
@@ -209,14 +209,14 @@ impl Ffs {
         let mut records = BTreeMap::new();
         let mut at = file.form.start();
         while at < di.size {
-            let stored = match self.seek_file(ino, di, at, Seek::Data) {
+            let stored = match self.seek_file(ino, di, (at, Seek::Data), || Ok(())) {
                 Err(Error::NoSuchOffset) => break,
                 found => found?,
             };
             // From the start of a record on.
             at = at.max(stored - (stored - file.form.start()) % len);
             let mut chunk = vec![0; index(CHUNK.min(di.size - at))];
-            let read = self.read_file(ino, &file.inode.stream, di, at, &mut chunk)?;
+            let read = self.read_file(ino, &file.inode.stream, di, at, &mut chunk, || Ok(()))?;
             for bytes in chunk[..read].chunks_exact(index(len)) {
                 let id = u32::try_from((at - file.form.start()) / len).ok().filter(|&id| id <= MAX_ID);
                 if let Some(id) = id.filter(|_| bytes.iter().any(|&byte| byte != 0)) {

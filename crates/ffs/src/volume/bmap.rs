@@ -125,6 +125,95 @@ impl Volume {
         }
     }
 
+    /// Returns how many fragments a file has, with its indirect blocks and its extended attributes;
+    /// at least `enough`, if it has more.
+    ///
+    /// # Errors
+    /// Device errors, and [`Error::Corrupt`] if a pointer is invalid.
+    pub(crate) fn frags_held(&self, ino: u32, di: &Dinode, enough: u64) -> Result<u64> {
+        let mut frags = 0;
+        let mut left = di.extsize;
+        for &raw in &di.extb {
+            let here = self.layout.numfrags(left.min(self.layout.fs_bsize));
+            left = left.saturating_sub(self.layout.fs_bsize);
+            frags += if raw == 0 { 0 } else { u64::from(here) };
+        }
+        for (lbn, &raw) in di.db.iter().enumerate().filter(|(_, raw)| **raw != 0) {
+            let here = self.layout.numfrags(self.layout.blksize(di.size, Lbn(lbn as u64))).max(1);
+            self.pointer(raw, here, ino)?;
+            frags += u64::from(here);
+        }
+        for (n, &raw) in di.ib.iter().enumerate() {
+            self.count_frags(ino, raw, n + 1, enough, &mut frags)?;
+        }
+        Ok(frags)
+    }
+
+    /// Adds to `frags` the block of a pointer and those of the `levels` levels below it, until they
+    /// are `enough`.
+    fn count_frags(&self, ino: u32, raw: u64, levels: usize, enough: u64, frags: &mut u64) -> Result<()> {
+        if *frags >= enough.min(self.layout.fs_size) {
+            return Ok(());
+        }
+        let Some(block) = self.pointer(raw, self.layout.fs_frag, ino)? else { return Ok(()) };
+        *frags += u64::from(self.layout.fs_frag);
+        if levels > 0 {
+            let buffer = self.indirect(block)?;
+            let bytes = buffer.read();
+            for n in 0..self.layout.fs_nindir as usize {
+                self.count_frags(ino, self.get_pointer(&bytes, n), levels - 1, enough, frags)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes up to the end of the last block that a file has; none if it has no such
+    /// block, or its pointers lead in circles.
+    ///
+    /// # Errors
+    /// Device errors, and [`Error::Corrupt`] if a pointer is invalid.
+    pub(crate) fn end_of_blocks(&self, ino: u32, di: &Dinode) -> Result<Option<u64>> {
+        let n = u64::from(self.layout.fs_nindir);
+        let firsts = [NDADDR as u64, NDADDR as u64 + n, NDADDR as u64 + n + n * n];
+        let mut left = self.layout.fs_size;
+        for levels in (1..=NIADDR).rev() {
+            let (raw, first) = (di.ib[levels - 1], firsts[levels - 1]);
+            if let Some(last) = self.last_below(ino, raw, levels, first, &mut left)? {
+                return Ok(Some((last + 1) << self.layout.fs_bshift));
+            }
+        }
+        Ok(di.db.iter().rposition(|&raw| raw != 0).map(|last| (last as u64 + 1) << self.layout.fs_bshift))
+    }
+
+    /// Returns the last block of a file below a pointer with `levels` levels of indirect blocks,
+    /// whose first one is `first`. Looks at `left` indirect blocks at most.
+    fn last_below(
+        &self,
+        ino: u32,
+        raw: u64,
+        levels: usize,
+        first: u64,
+        left: &mut u64,
+    ) -> Result<Option<u64>> {
+        let Some(block) = self.pointer(raw, self.layout.fs_frag, ino)? else { return Ok(None) };
+        if levels == 0 {
+            return Ok(Some(first));
+        }
+        let Some(rest) = left.checked_sub(1) else { return Ok(None) };
+        *left = rest;
+        let buffer = self.indirect(block)?;
+        let bytes = buffer.read();
+        let span = u64::from(self.layout.fs_nindir).pow(u32::try_from(levels).unwrap_or(0) - 1);
+        for n in (0..self.layout.fs_nindir as usize).rev() {
+            let first = first + n as u64 * span;
+            let below = self.get_pointer(&bytes, n);
+            if let Some(last) = self.last_below(ino, below, levels - 1, first, left)? {
+                return Ok(Some(last));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns how many blocks of a file from `lbn` on depend on the pointer or the indirect block
     /// because of which [`bmap`](Self::bmap) fails at `lbn`; 1 if it does not.
     pub(crate) fn blocks_unmapped(&self, ino: u32, di: &Dinode, lbn: Lbn) -> u64 {

@@ -4,10 +4,12 @@ use super::Volume;
 use super::tx::Tx;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
-use crate::format::units::Frag;
+use crate::format::ondisk::SF_SNAPSHOT;
+use crate::format::units::{Frag, Lbn};
+use crate::volume::bmap::Run;
 use rand::Rng;
 use spindle_cache::{Buffer, Stream};
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, FileKind, Result};
 use std::sync::Arc;
 
 impl Volume {
@@ -20,7 +22,7 @@ impl Volume {
         if ino < ROOT_INO || ino >= self.layout.inodes() {
             return Err(Error::Stale);
         }
-        let di = self.read_dinode(ino)?;
+        let mut di = self.read_dinode(ino)?;
         if di.mode == 0 {
             return Err(Error::Stale);
         }
@@ -28,7 +30,31 @@ impl Volume {
             return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
         }
         self.check_dinode(ino, &di)?;
+        if let Some(end) = self.least_size(ino, &di)? {
+            self.pass_over(&Error::corrupt(
+                format!("size is {}, its blocks end at {end}", di.size),
+                format!("inode {ino}"),
+            ));
+            di.size = end;
+        }
         Ok(di)
+    }
+
+    /// Returns where the blocks of a file end whose size is damaged: it is longer than the file
+    /// system, nobody can change it, and the block with its last byte, which each file has, does
+    /// not exist.
+    fn least_size(&self, ino: u32, di: &Dinode) -> Result<Option<u64>> {
+        let is_long = di.size > self.layout.fs_size << self.layout.fs_fshift;
+        let is_snapshot = di.flags & SF_SNAPSHOT != 0;
+        if !is_long || !self.is_read_only() || di.kind() != Some(FileKind::Regular) || is_snapshot {
+            return Ok(None);
+        }
+        let last = Lbn((di.size - 1) >> self.layout.fs_bshift);
+        match self.bmap(ino, di, last, 1) {
+            Ok(Run { at: None, .. }) => Ok(Some(self.end_of_blocks(ino, di)?.unwrap_or(0))),
+            // Reading the file says what is wrong with its pointers.
+            _ => Ok(None),
+        }
     }
 
     fn read_dinode(&self, ino: u32) -> Result<Dinode> {

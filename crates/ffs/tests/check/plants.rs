@@ -284,6 +284,12 @@ pub const UFS2: &[(&str, Plant)] = &[
             json!({"finding": "BlockCount", "ino": ino, "found": blocks + 16, "expected": blocks, "path": "/large"}),
         )
     }),
+    ("a pointer of zeros", |i| {
+        let ino = i.ino("large");
+        let blocks: u64 = i.get(i.inode(ino) + 24);
+        i.put(i.pointer(ino, 0), 0_i64);
+        with(json!({"finding": "BlocksMissing", "ino": ino, "found": blocks, "expected": blocks - 16}), SPACE)
+    }),
     ("a hole at the end", |i| {
         let ino = i.ino("one");
         i.put(i.pointer(ino, 0), 0_i64);

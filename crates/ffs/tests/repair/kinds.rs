@@ -21,6 +21,7 @@ const LOSSES: &[(&str, &[&str])] = &[
     ("a whole block that starts inside one", &["/large"]),
     ("a bad indirect block", &["/large"]),
     ("bad pointers without end", &["/large"]),
+    ("a pointer of zeros", &["/large"]),
     ("a hole at the end", &["/one"]),
     ("a snapshot whose marks hold no space", &["/large"]),
     ("a NUL in a symbolic link", &["/link1"]),

@@ -2,7 +2,7 @@
 
 use super::operation::NodeId;
 use super::wire::{Builder, OUT_HEADER_BYTES};
-use crate::convert::{FileAttr, decode_rdev};
+use crate::convert::{FileAttr, absent, decode_rdev};
 use libc::{STATX_BASIC_STATS, STATX_BTIME};
 use nix::sys::uio::writev;
 use spindle_clock::Timestamp;
@@ -161,9 +161,9 @@ impl Directory {
         full
     }
 
-    /// Adds a name. Returns true if it did not fit.
-    pub(crate) fn add(&mut self, node: NodeId, next: u64, kind: FileKind, name: &[u8]) -> bool {
-        self.add_built(|to| dirent(to, node, next, kind.mode_bits(), name))
+    /// Adds a name, with its kind if that is known. Returns true if it did not fit.
+    pub(crate) fn add(&mut self, node: NodeId, next: u64, kind: Option<FileKind>, name: &[u8]) -> bool {
+        self.add_built(|to| dirent(to, node, next, kind.map_or(0, FileKind::mode_bits), name))
     }
 
     /// Adds a name with attributes. Returns true if it did not fit.
@@ -176,6 +176,17 @@ impl Directory {
         generation: u64,
     ) -> bool {
         self.add_built(|to| dirent(entry(to, valid, attr, generation), attr.node, next, attr.mode, name))
+    }
+
+    /// Adds a name whose attributes cannot be read. Its kind is unknown, so that a program asks for
+    /// them, and gets the error. Returns true if it did not fit.
+    pub(crate) fn add_unknown(&mut self, node: NodeId, next: u64, name: &[u8]) -> bool {
+        self.add_built(|to| dirent(entry(to, Duration::ZERO, &absent(), 0), node, next, 0, name))
+    }
+
+    /// Returns true if there is no entry.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.entries.0.is_empty()
     }
 
     /// Replies with the entries.

@@ -4,7 +4,7 @@
 use super::observed::caller;
 use super::{
     Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, errno_of, has_name_space,
-    new_node, probe, reply_empty, reply_seek, reply_xattr,
+    new_node, probe, reply_directory, reply_empty, reply_seek, reply_xattr,
 };
 use crate::convert::{absent, decode_rdev};
 use crate::protocol::{
@@ -363,14 +363,10 @@ impl Server {
         let dir = self.ino(ino);
         let result = walk(&*self.fs, dir, offset, &mut |entry| {
             let kind = entry.kind.or_else(|| self.fs.getattr(entry.ino).ok().map(|attr| attr.kind));
-            let kind = kind.unwrap_or(FileKind::Regular);
             let full = reply.add(NodeId(entry.ino.0), entry.next, kind, entry.name);
             if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        reply_directory(result, reply);
     }
 
     fn readdirplus(&self, ino: NodeId, offset: u64, mut reply: Directory) {
@@ -379,10 +375,7 @@ impl Server {
             let full = self.add_with_attributes(dir, entry, &mut reply);
             if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        reply_directory(result, reply);
     }
 
     fn statfs(&self, node: NodeId, reply: Reply) {

@@ -33,8 +33,6 @@ struct Leaf {
     way: Vec<Step>,
     at: ControlBlock,
     entries: Vec<Entry>,
-    /// The least key that is in a later leaf.
-    next: Option<u64>,
 }
 
 fn map_of(di: &Header) -> NameMap {
@@ -82,12 +80,17 @@ impl Mfs {
 
     /// Returns the leaf that has a key, or would have it; none in a directory without names.
     fn leaf_of(&self, ino: u64, di: &Header, key: u64) -> Result<Option<Leaf>> {
+        self.leaf_before(ino, di, key, &mut None)
+    }
+
+    /// Does the same, and sets `next` to the least key that is in a later leaf, also if the way
+    /// down fails.
+    fn leaf_before(&self, ino: u64, di: &Header, key: u64, next: &mut Option<u64>) -> Result<Option<Leaf>> {
         let Some(mut at) = map_of(di).root else { return Ok(None) };
         let mut way: Vec<Step> = Vec::new();
-        let mut next = None;
         loop {
             match self.node(ino, at)? {
-                Node::Leaf(entries) => return Ok(Some(Leaf { way, at, entries, next })),
+                Node::Leaf(entries) => return Ok(Some(Leaf { way, at, entries })),
                 Node::Inner(level, children) => {
                     let below = way.last().is_none_or(|step| step.level == level + 1);
                     if !below || way.len() >= LEVELS_MAX.into() {
@@ -97,7 +100,7 @@ impl Mfs {
                         ));
                     }
                     let taken = child_of(&children, key);
-                    next = children.get(taken + 1).map(|child| child.key).or(next);
+                    *next = children.get(taken + 1).map(|child| child.key).or(*next);
                     let down = children[taken].at;
                     way.push(Step { at, children, level, taken });
                     at = down;
@@ -107,27 +110,34 @@ impl Mfs {
     }
 
     /// Calls `look` with the names whose keys are at least `from`, in the order of their keys,
-    /// until it breaks.
+    /// until it breaks. What cannot be read is given to `lost`, and passed over unless that fails.
     pub(crate) fn each_name<T>(
         &self,
         ino: u64,
         di: &Header,
         from: u64,
+        lost: &mut dyn FnMut(Error) -> Result<()>,
         mut look: impl FnMut(&Entry) -> ControlFlow<T>,
     ) -> Result<Option<T>> {
         let mut from = from;
-        while let Some(leaf) = self.leaf_of(ino, di, from)? {
-            for entry in leaf.entries.iter().filter(|entry| entry.key >= from) {
-                if let ControlFlow::Break(found) = look(entry) {
-                    return Ok(Some(found));
+        loop {
+            let mut next = None;
+            match self.leaf_before(ino, di, from, &mut next) {
+                Ok(None) => return Ok(None),
+                Ok(Some(leaf)) => {
+                    for entry in leaf.entries.iter().filter(|entry| entry.key >= from) {
+                        if let ControlFlow::Break(found) = look(entry) {
+                            return Ok(Some(found));
+                        }
+                    }
                 }
+                Err(error) => lost(error)?,
             }
-            match leaf.next.filter(|&next| next > from) {
+            match next.filter(|&next| next > from) {
                 Some(next) => from = next,
-                None => break,
+                None => return Ok(None),
             }
         }
-        Ok(None)
     }
 
     /// Finds a name.
@@ -137,7 +147,7 @@ impl Mfs {
             return Ok(Some(Found { place: DOT_DOT, ino: parent }));
         }
         let key = key_of(self.hash, name);
-        let found = self.each_name(ino, di, key, |entry| {
+        let found = self.each_name(ino, di, key, &mut Err, |entry| {
             if entry.key >> 8 != key >> 8 {
                 ControlFlow::Break(None)
             } else if entry.name.as_slice() == name {
@@ -153,7 +163,7 @@ impl Mfs {
     pub(crate) fn free_key(&self, ino: u64, di: &Header, name: &[u8]) -> Result<EntryKey> {
         let first = key_of(self.hash, name);
         let mut key = first;
-        self.each_name(ino, di, first, |entry| {
+        self.each_name(ino, di, first, &mut Err, |entry| {
             if entry.key == key {
                 key += 1;
                 ControlFlow::Continue(())

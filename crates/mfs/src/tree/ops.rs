@@ -14,13 +14,16 @@ use crate::tree::mount::Mfs;
 use crate::tree::names::{DOT, DOT_DOT};
 use crate::volume::tx::OPERATION_BYTES;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree};
+use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
+use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
+/// The bit of a cookie that says that names before it are lost: keys have 63 bits.
+const BEHIND_DAMAGE: u64 = 1 << 63;
 /// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
 
@@ -110,7 +113,8 @@ impl FileSystem for Mfs {
     ) -> Result<()> {
         let dir = self.directory(dir)?;
         let kind = Some(FileKind::Directory);
-        let mut at = from;
+        let (mut at, listing) = Listing::resume(from, BEHIND_DAMAGE);
+        let listing = RefCell::new(listing);
         if at < DOT {
             let ino = Ino(dir.ino);
             if sink(&DirEntry { name: b".", ino, kind, next: DOT }).is_break() {
@@ -132,26 +136,28 @@ impl FileSystem for Mfs {
             let more = {
                 let state = dir.state.read();
                 self.touch(&state);
-                let walked = self.each_name(dir.ino, &state.di, least, |entry| {
-                    batch.push(entry.clone());
+                let mut lost = |error: Error| {
+                    let _ = self.volume.note(Err::<(), _>(error.clone()));
+                    listing.borrow_mut().pass(error)
+                };
+                let walked = self.each_name(dir.ino, &state.di, least, &mut lost, |entry| {
+                    batch.push((entry.clone(), listing.borrow().cookie(entry.key)));
                     if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
                 self.volume.note(walked)?.is_some()
             };
-            for entry in batch {
+            for (entry, next) in batch {
                 let kind = Some(entry.kind);
-                if sink(&DirEntry { name: &entry.name, ino: Ino(entry.ino), kind, next: entry.key })
-                    .is_break()
-                {
+                if sink(&DirEntry { name: &entry.name, ino: Ino(entry.ino), kind, next }).is_break() {
                     return Ok(());
                 }
                 at = entry.key;
             }
             if !more {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        listing.into_inner().end(dir.ino)
     }
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {

@@ -5,7 +5,7 @@
 //! it, and each further one gets a copy: nobody can say whose block it is, so every file keeps its
 //! bytes. Where there is no space for a copy, the pointer stays as it is, and so does everything
 //! that it leads to ([`Image::change`]). A pointer that leads out of the data area becomes a hole,
-//! as does one to an indirect block in which there is nothing but such pointers.
+//! as does one to an indirect block in which there is nothing but such pointers and zeros.
 
 use super::repair::Image;
 use crate::format::dinode::Dinode;
@@ -109,14 +109,12 @@ impl Walk<'_, '_> {
         Ok(place.0)
     }
 
-    /// Returns true if there are pointers in an indirect block, all of which lead out of the data
-    /// area.
+    /// Returns true if an indirect block has no pointer into the data area.
     fn leads_nowhere(&self, bytes: &[u8]) -> bool {
         let layout = &self.image.layout;
         let mut pointers =
             bytes.chunks_exact(u32::SIZE).map(|pointer| u32::get(pointer, layout.format.endian));
-        let mut some = pointers.clone().filter(|raw| *raw != 0).peekable();
-        some.peek().is_some() && pointers.all(|raw| layout.data_block(raw).is_none())
+        pointers.all(|raw| layout.data_block(raw).is_none())
     }
 
     /// Notes that several pointers lead to a block, and to all that it leads to.

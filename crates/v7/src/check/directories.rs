@@ -3,8 +3,8 @@
 use super::repair::Image;
 use crate::format::dinode::Dinode;
 use crate::format::entry::name_of;
-use crate::format::layout::{Block, Layout, ROOT_INO};
-use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NADDR, NDIRECT};
+use crate::format::layout::{Block, ROOT_INO};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, NADDR, NDIRECT, SECTOR};
 use spindle_vfs::Result;
 
 /// Permissions of `lost+found`: what is in it may have been secret.
@@ -30,13 +30,6 @@ pub(super) fn entry(name: &[u8], d_ino: u16) -> Direct {
     Direct { d_ino, d_name }
 }
 
-/// Returns the size of a directory that fills its direct blocks: the entries behind its last name
-/// are zeros.
-fn size_by_blocks(layout: &Layout, di: &Dinode) -> u64 {
-    let held = di.addr[..NDIRECT].iter().take_while(|raw| layout.data_block(**raw).is_some());
-    (held.count() * layout.bsize()) as u64
-}
-
 impl Image<'_> {
     /// Makes inode `ino` an empty directory in the root. Returns false if there is no free block.
     fn make_directory(&mut self, ino: u16, mode: u16) -> Result<bool> {
@@ -46,16 +39,15 @@ impl Image<'_> {
             entry(b".", ino).encode(bytes, endian);
             entry(b"..", ROOT_INO).encode(&mut bytes[ENTRY_SIZE..], endian);
         })?;
-        self.put_directory(ino, mode, block, 2 * ENTRY_SIZE)
+        self.put_directory(ino, mode, block, 2 * ENTRY_SIZE as u64)
     }
 
     /// Makes inode `ino` a directory of one block.
-    fn put_directory(&mut self, ino: u16, mode: u16, block: Block, size: usize) -> Result<bool> {
+    fn put_directory(&mut self, ino: u16, mode: u16, block: Block, size: u64) -> Result<bool> {
         let mut addr = [0; NADDR];
         addr[0] = block.0;
         let (now, generation) = (self.now, self.inode(ino)?.generation);
         let times = Dinode { atime: now, mtime: now, ctime: now, ..Dinode::default() };
-        let size = size as u64;
         self.put_inode(ino, &Dinode { mode, nlink: 2, size, addr, generation, ..times })
     }
 
@@ -108,6 +100,21 @@ impl Image<'_> {
         Ok(Place::None)
     }
 
+    /// Returns the size of a directory with these direct blocks that ends with the last sector that
+    /// has names: the entries behind its last name are zeros.
+    fn size_by_names(&self, blocks: &[u32]) -> Result<u64> {
+        let mut size = 0;
+        for (n, raw) in blocks.iter().enumerate() {
+            let Some(block) = self.layout.data_block(*raw) else { break };
+            let bytes = self.read(block)?;
+            let named = bytes.chunks(SECTOR).rposition(|sector| sector.iter().any(|&byte| byte != 0));
+            if let Some(last) = named {
+                size = n * self.layout.bsize() + (last + 1) * SECTOR;
+            }
+        }
+        Ok(size as u64)
+    }
+
     /// Makes inode 2 the root directory again: with its own blocks, if they begin with `.` and
     /// `..`; with a block that no file uses and that does, which has the names of a root whose
     /// inode is lost; or empty.
@@ -115,13 +122,14 @@ impl Image<'_> {
         let old = self.inode(ROOT_INO)?;
         let own = self.layout.data_block(old.addr[0]);
         if own.map_or(Ok(false), |block| self.begins_as_root(block))? {
-            let size = size_by_blocks(&self.layout, &old);
+            let size = self.size_by_names(&old.addr[..NDIRECT])?;
             let size = if (1..=size).contains(&old.size) { old.size } else { size };
             return self.put_inode(ROOT_INO, &Dinode { mode: ROOT_MODE, nlink: 2, size, ..old });
         }
         for block in (self.layout.s_isize..self.layout.s_fsize).map(Block) {
             if !self.used.has(block) && self.begins_as_root(block)? {
-                return self.put_directory(ROOT_INO, ROOT_MODE, block, self.layout.bsize());
+                let size = self.size_by_names(&[block.0])?;
+                return self.put_directory(ROOT_INO, ROOT_MODE, block, size);
             }
         }
         self.make_directory(ROOT_INO, ROOT_MODE)

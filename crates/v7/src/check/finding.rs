@@ -182,6 +182,38 @@ spindle_tree::findings! {
         block: u32,
     } "{block} BAD I={ino} ({pointer})";
 
+    /// An indirect block of zeros: it was overwritten, because one is freed with its last pointer.
+    /// The blocks behind it are lost if they are freed. A repair makes it a hole.
+    EmptyIndirect: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u16,
+        /// Where its address stands.
+        pointer: Pointer,
+        /// The indirect block.
+        block: u32,
+    } "{block} EMPTY INDIRECT BLOCK I={ino} ({pointer}; save free blocks before a repair, they may be \
+       its own)";
+
+    /// A sector of a directory that is zeros: it was overwritten, because a name stays when its
+    /// file is removed. A repair makes it free entries.
+    LostNames: Names, Damage, at (*dir) {
+        /// The directory.
+        dir: u16,
+        /// Byte in the directory.
+        offset: u64,
+        /// The block.
+        block: u32,
+    } "SECTOR OF ZEROS I={dir} OFFSET={offset}: ITS NAMES ARE LOST";
+
+    /// A hole in a directory, which has none until its pointers are overwritten. A repair puts free
+    /// entries there, or ends the directory before it.
+    DirectoryHole: Names, Damage, at (*dir) {
+        /// The directory.
+        dir: u16,
+        /// The block of the directory.
+        lbn: u64,
+    } "HOLE I={dir} BLOCK {lbn} OF THE DIRECTORY: ITS NAMES ARE LOST";
+
     /// A pointer to a block that another pointer has already. A repair copies the block, so that
     /// each of them keeps its bytes.
     DupBlock: Inodes, Damage, at (*ino) {

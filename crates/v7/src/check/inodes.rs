@@ -156,6 +156,9 @@ impl Checker<'_> {
             self.duplicates.note(Duplicate { ino, pointer, block: raw });
             return self.enter(block, levels);
         }
+        if levels > 0 && self.block(block).iter().all(|&byte| byte == 0) {
+            self.findings.push(Finding::EmptyIndirect { ino, pointer, block: raw });
+        }
         if levels == 0 {
             claimed.beyond += u64::from(first >= claimed.end);
             if claimed.directory && first < claimed.end {

@@ -3,7 +3,7 @@
 use super::{Checker, Entry, EntryDamage, Finding};
 use crate::format::entry::{is_name, name_of};
 use crate::format::layout::{Block, ROOT_INO, index};
-use crate::format::ondisk::{Direct, ENTRY_SIZE};
+use crate::format::ondisk::{Direct, ENTRY_SIZE, SECTOR};
 use spindle_vfs::FileKind;
 use std::collections::BTreeSet;
 
@@ -14,11 +14,23 @@ impl Checker<'_> {
         for dir in dirs {
             let blocks = self.dirs.get(&dir).map(|directory| directory.blocks.clone()).unwrap_or_default();
             let mut seen = BTreeSet::new();
+            let named = self.inodes[usize::from(dir)].size.div_ceil(u64::from(self.layout.format.bsize));
+            let held: BTreeSet<u64> = blocks.iter().map(|(lbn, _)| *lbn).collect();
+            if let Some(lbn) = (0..named).find(|lbn| !held.contains(lbn)) {
+                self.findings.push(Finding::DirectoryHole { dir, lbn });
+            }
             for (lbn, block) in blocks {
                 let start = lbn * u64::from(self.layout.format.bsize);
                 let end =
                     self.inodes[usize::from(dir)].size.saturating_sub(start).min(self.layout.bsize() as u64);
                 let bytes = self.block(block);
+                for (n, sector) in bytes[..index(end)].chunks(SECTOR).enumerate() {
+                    let offset = start + (n * SECTOR) as u64;
+                    // Of the first one '.' is missing.
+                    if offset > 0 && sector.iter().all(|&byte| byte == 0) {
+                        self.findings.push(Finding::LostNames { dir, offset, block: block.0 });
+                    }
+                }
                 for (n, entry) in bytes[..index(end)].chunks_exact(ENTRY_SIZE).enumerate() {
                     let direct = Direct::decode(entry, self.layout.format.endian);
                     if direct.d_ino != 0 {

@@ -17,7 +17,7 @@ use crate::format::dinode::{Dinode, seconds};
 use crate::format::entry::name_of;
 use crate::format::free_list::interleaved;
 use crate::format::layout::{Block, BlockMap, Layout, ROOT_INO, index};
-use crate::format::ondisk::{Direct, ENTRY_SIZE, NADDR, NDIRECT};
+use crate::format::ondisk::{Direct, ENTRY_SIZE, NADDR, NDIRECT, SECTOR};
 use crate::format::superblock::{Detected, Superblock};
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{Change, CowDevice, Device, write_sectors};
@@ -143,8 +143,12 @@ impl Image<'_> {
         if findings().any(|finding| *finding == Finding::NoRoot {}) && self.remake_root()? {
             return Ok(true);
         }
-        let is_of_blocks =
-            |finding: &Finding| matches!(finding, Finding::BadBlock { .. } | Finding::DupBlock { .. });
+        let is_of_blocks = |finding: &Finding| {
+            matches!(
+                finding,
+                Finding::BadBlock { .. } | Finding::DupBlock { .. } | Finding::EmptyIndirect { .. }
+            )
+        };
         if findings().any(is_of_blocks) && self.mend_blocks()? {
             return Ok(true);
         }
@@ -284,6 +288,13 @@ impl Image<'_> {
                 }
                 self.put_inode(*ino, &di)
             }
+            Finding::LostNames { offset, block, .. } => {
+                let start = self.layout.split(*offset).1;
+                self.change(Block(*block), |bytes| {
+                    entry(b"#lost", 0).encode(&mut bytes[start..], self.layout.format.endian);
+                })
+            }
+            Finding::DirectoryHole { dir, lbn } => self.fill_hole(*dir, *lbn),
             Finding::BadEntry { entry, .. } => self.point(entry.block, entry.offset, 0),
             Finding::BadDots { entry, expected } => self.point(entry.block, entry.offset, *expected),
             Finding::MissingDots { dir, name, expected } => self.enter(*dir, name.as_bytes(), *expected),
@@ -296,6 +307,7 @@ impl Image<'_> {
             Finding::NoRoot {}
             | Finding::BadBlock { .. }
             | Finding::DupBlock { .. }
+            | Finding::EmptyIndirect { .. }
             | Finding::NoRoomForCopies { .. }
             | Finding::BadMode { .. }
             | Finding::BadSize { .. }
@@ -361,6 +373,25 @@ impl Image<'_> {
             entry(name, ino).encode(&mut bytes[start..], self.layout.format.endian);
         })?;
         di.size = di.size.max(offset + ENTRY_SIZE as u64);
+        self.put_inode(dir, &di)
+    }
+
+    /// Gives a directory a block with free entries in place of a hole, or ends it before a hole
+    /// that an indirect block would have to lead to.
+    fn fill_hole(&mut self, dir: u16, lbn: u64) -> Result<bool> {
+        let mut di = self.inode(dir)?;
+        let Some(raw) = di.addr[..NDIRECT].get_mut(index(lbn)) else {
+            di.size = lbn * self.layout.bsize() as u64;
+            return self.put_inode(dir, &di);
+        };
+        let Some(block) = self.new_block()? else { return Ok(false) };
+        *raw = block.0;
+        let endian = self.layout.format.endian;
+        self.change(block, |bytes| {
+            for sector in bytes.chunks_mut(SECTOR) {
+                entry(b"#lost", 0).encode(sector, endian);
+            }
+        })?;
         self.put_inode(dir, &di)
     }
 

@@ -20,6 +20,8 @@ pub const NDIRECT: usize = 10;
 pub const DIRSIZ: usize = 14;
 /// Bytes of an inode.
 pub const INODE_SIZE: usize = 64;
+/// Size of a sector, the least that a disk loses, in bytes.
+pub(crate) const SECTOR: usize = 512;
 /// Bytes of a directory entry.
 pub const ENTRY_SIZE: usize = 16;
 

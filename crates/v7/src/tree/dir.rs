@@ -5,79 +5,116 @@
 use crate::format::dinode::Dinode;
 use crate::format::entry::Entry;
 use crate::format::layout::{Block, index};
-use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE};
+use crate::format::ondisk::{DIRSIZ, Direct, ENTRY_SIZE, SECTOR};
 use crate::tree::mount::V7;
 use crate::volume::bmap::Run;
 use crate::volume::tx::Tx;
-use spindle_tree::{Found, Unreadable};
+use spindle_tree::{Found, Unreadable, lost_names};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
 impl V7 {
     /// Calls `look` with every entry from byte `from` on, used or not, and its offset, until `look`
-    /// breaks with a value. If nobody can change the directory, blocks that cannot be read are
-    /// passed over.
+    /// breaks with a value. What cannot be read is given to `lost`, and passed over unless that
+    /// fails.
     pub(crate) fn each_entry<T>(
         &self,
         ino: u16,
         di: &Dinode,
         from: u64,
+        lost: &mut dyn FnMut(Error) -> Result<()>,
         mut look: impl FnMut(u64, &Entry<'_>) -> ControlFlow<T>,
     ) -> Result<Option<T>> {
         let end = di.size - di.size % ENTRY_SIZE as u64;
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
         while at < end {
             let (lbn, start) = self.layout().split(at);
-            let run = self.volume.bmap(ino, di, lbn);
-            let run = self.volume.past_damage(run, Unreadable::PassedOver)?;
-            let run = run.unwrap_or(Run { at: None, blocks: 1 });
-            let next = (lbn.0 + run.blocks) * u64::from(self.layout().format.bsize);
-            if let Some(block) = run.at
-                && let buffer = self.volume.metadata(block)
-                && let Some(buffer) = self.volume.past_damage(buffer, Unreadable::PassedOver)?
-            {
-                let bytes = buffer.read();
-                let stop = start + index(end.min(next) - at);
-                for (n, bytes) in bytes[start..stop].chunks_exact(ENTRY_SIZE).enumerate() {
-                    let entry = Entry { bytes, endian: self.layout().format.endian };
-                    if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
-                        return Ok(Some(found));
+            let damaged =
+                |what: &str, at| Error::corrupt(what, format!("directory inode {ino}, offset {at}"));
+            let (blocks, read) = match self.volume.bmap(ino, di, lbn) {
+                Ok(Run { at: Some(block), blocks }) => (blocks, self.volume.metadata(block)),
+                Ok(Run { at: None, blocks }) => (blocks, Err(damaged("a hole", at))),
+                Err(error) => (1, Err(error)),
+            };
+            let next = (lbn.0 + blocks) * u64::from(self.layout().format.bsize);
+            match read {
+                Ok(buffer) => {
+                    let bytes = buffer.read();
+                    let entries = &bytes[start..start + index(end.min(next) - at)];
+                    // A name stays when its file is removed, so no sector of names is all zeros.
+                    for (n, sector) in entries.chunks(SECTOR).enumerate() {
+                        if start % SECTOR == 0 && sector.iter().all(|&byte| byte == 0) {
+                            lost(damaged("a sector of zeros", at + (n * SECTOR) as u64))?;
+                        }
+                    }
+                    for (n, bytes) in entries.chunks_exact(ENTRY_SIZE).enumerate() {
+                        let entry = Entry { bytes, endian: self.layout().format.endian };
+                        if let ControlFlow::Break(found) = look(at + (n * ENTRY_SIZE) as u64, &entry) {
+                            return Ok(Some(found));
+                        }
                     }
                 }
+                Err(error) => lost(error)?,
             }
             at = next;
         }
         Ok(None)
     }
 
-    /// Checks that a directory has `.` or `..`, which every directory has until it is removed:
-    /// without them its entries were overwritten, and it looks empty.
+    /// Passes over what cannot be read of a directory, if nobody can change it.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it has neither; those of reading.
+    /// The error, if something can be changed.
+    pub(crate) fn pass_over(&self, error: Error) -> Result<()> {
+        self.volume.past_damage(Err(error), Unreadable::PassedOver).map(|_: Option<()>| ())
+    }
+
+    /// Checks that a directory begins with its own `.`, which every directory does until it is
+    /// removed: without it, its entries were overwritten, and it looks empty; with that of another,
+    /// it has the block of another.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if its `.` names another inode, or it has neither `.` nor `..`; those of
+    /// reading.
     pub(crate) fn check_dots(&self, ino: u16, di: &Dinode) -> Result<()> {
-        for name in [&b"."[..], b".."] {
-            if self.find_entry(ino, di, name)?.is_some() {
-                return Ok(());
+        let mut found = [None; 2];
+        self.each_entry(ino, di, 0, &mut |error| self.pass_over(error), |_, entry| {
+            for (name, found) in [&b"."[..], b".."].into_iter().zip(&mut found) {
+                if entry.is(name) {
+                    *found = Some(entry.ino());
+                }
             }
-        }
-        Err(Error::corrupt("neither '.' nor '..': its names are lost", format!("directory inode {ino}")))
+            // Both are the first names.
+            if found[0].is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        let what = match found {
+            [Some(target), _] if target != ino => format!("it has the names of directory inode {target}"),
+            [None, None] => "neither '.' nor '..': its names are lost".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(Error::corrupt(what, format!("directory inode {ino}")))
     }
 
     /// Finds a name.
     pub(crate) fn find_entry(&self, ino: u16, di: &Dinode, name: &[u8]) -> Result<Option<Found<u16>>> {
-        self.each_entry(ino, di, 0, |place, entry| {
+        let mut lost = false;
+        let mut pass = |error| {
+            lost = true;
+            self.pass_over(error)
+        };
+        let found = self.each_entry(ino, di, 0, &mut pass, |place, entry| {
             if entry.is(name) {
                 ControlFlow::Break(Found { place, ino: entry.ino() })
             } else {
                 ControlFlow::Continue(())
             }
-        })
+        })?;
+        if found.is_none() && lost { Err(lost_names(ino)) } else { Ok(found) }
     }
 
     /// Finds a free entry, or adds one at the end, and returns its offset.
     pub(crate) fn reserve_entry(&self, tx: &Tx<'_>, ino: u16, di: &mut Dinode) -> Result<u64> {
-        let free = self.each_entry(ino, di, 0, |place, entry| {
+        let free = self.each_entry(ino, di, 0, &mut Err, |place, entry| {
             if entry.ino() == 0 { ControlFlow::Break(place) } else { ControlFlow::Continue(()) }
         })?;
         if let Some(place) = free {
@@ -148,7 +185,7 @@ impl V7 {
     /// As [`Self::check_dots`], so that a damaged directory is not removed as an empty one.
     pub(crate) fn has_no_names(&self, ino: u16, di: &Dinode) -> Result<bool> {
         self.check_dots(ino, di)?;
-        let other = self.each_entry(ino, di, 0, |_, entry| {
+        let other = self.each_entry(ino, di, 0, &mut Err, |_, entry| {
             let dots = matches!(entry.name(), b"." | b"..");
             if entry.ino() != 0 && !dots { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

@@ -180,7 +180,7 @@ impl Tree for V7 {
 
     fn dir_find(&self, ino: u16, state: &State, name: &[u8]) -> Result<Option<Found<u16>>> {
         match &self.lost_root {
-            Some(lost) if ino == ROOT_INO => Ok(lost.find(name)),
+            Some(lost) if ino == ROOT_INO => lost.find(name),
             _ => self.find_entry(ino, &state.di, name),
         }
     }

@@ -40,7 +40,7 @@ impl V7 {
             |ino| in_use(ino).map(|di| di.kind()),
             |ino, named| {
                 let Some(di) = in_use(ino) else { return Ok(()) };
-                self.each_entry(ino, &di, 0, |_, entry| {
+                self.each_entry(ino, &di, 0, &mut |error| self.pass_over(error), |_, entry| {
                     if entry.ino() != 0 && !matches!(entry.name(), b"." | b"..") {
                         named(entry.ino());
                     }

@@ -12,13 +12,16 @@ use crate::tree::attr::check_regular;
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::V7;
 use spindle_clock::RwLockWriteGuard;
-use spindle_tree::{Operations, Tree, Unreadable};
+use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
     Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Result, Seek, SetAttr, XattrMode,
 };
+use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
+/// The bit of a cookie that says that names before it are lost.
+const BEHIND_DAMAGE: u64 = 1 << 62;
 /// Number of names that `readdir` reads under the lock at a time.
 const BATCH: usize = 256;
 
@@ -102,36 +105,49 @@ impl FileSystem for V7 {
     ) -> Result<()> {
         let dir = self.directory(dir)?;
         if let Some(lost) = self.lost_root.as_ref().filter(|_| dir.ino == ROOT_INO) {
-            lost.list(from, sink);
-            return Ok(());
+            return lost.list(from, sink);
         }
-        if from == 0 {
-            let checked = self.check_dots(dir.ino, &dir.state.read().di);
-            self.volume.note(self.volume.past_damage(checked, Unreadable::PassedOver))?;
+        let (mut at, listing) = Listing::resume(from, BEHIND_DAMAGE);
+        let listing = RefCell::new(listing);
+        let pass_over = |error: Error| {
+            self.volume.pass_over(&error);
+            listing.borrow_mut().pass(error)
+        };
+        let unusable = |place| {
+            let place = format!("directory inode {}, offset {place}", dir.ino);
+            pass_over(Error::corrupt("a name with a slash, or none", place))
+        };
+        if at == 0 {
+            self.check_dots(dir.ino, &dir.state.read().di).or_else(pass_over)?;
         }
-        let mut at = from;
         loop {
             // Copy some and release the lock: the sink may call back.
             let mut batch = Vec::new();
+            let mut passed = Ok(());
             let more = {
                 let state = dir.state.read();
                 self.touch(&state);
-                let walked = self.each_entry(dir.ino, &state.di, at, |place, entry| {
-                    if entry.ino() != 0 && is_name(entry.name()) {
-                        batch.push((place + ENTRY_SIZE as u64, entry.ino(), entry.name().to_vec()));
+                let walked = self.each_entry(dir.ino, &state.di, at, &mut &pass_over, |place, entry| {
+                    let name = entry.name();
+                    if entry.ino() != 0 && is_name(name) {
+                        let next = listing.borrow().cookie(place + ENTRY_SIZE as u64);
+                        batch.push((next, entry.ino(), name.to_vec()));
+                    } else if entry.ino() != 0 {
+                        passed = unusable(place);
                     }
                     if batch.len() < BATCH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
                 self.volume.note(walked)?.is_some()
             };
+            passed?;
             for (next, ino, name) in batch {
                 if sink(&DirEntry { name: &name, ino: Ino(ino.into()), kind: None, next }).is_break() {
                     return Ok(());
                 }
-                at = next;
+                at = Listing::resume(next, BEHIND_DAMAGE).0;
             }
             if !more {
-                return Ok(());
+                return listing.into_inner().end(dir.ino);
             }
         }
     }

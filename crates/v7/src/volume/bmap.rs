@@ -58,7 +58,14 @@ impl Volume {
             if level == 0 {
                 return Ok(Run { at: Some(block), blocks: 1 });
             }
-            raw = self.get_pointer(&self.metadata(block)?.read(), path[path.len() - level]);
+            let buffer = self.metadata(block)?;
+            let bytes = buffer.read();
+            raw = self.get_pointer(&bytes, path[path.len() - level]);
+            // It is freed with its last pointer, so it was overwritten, and that is no hole.
+            if raw == 0 && bytes.iter().all(|&byte| byte == 0) {
+                let what = format!("indirect block {} is zeros: the blocks behind it are lost", block.0);
+                return Err(Error::corrupt(what, format!("inode {ino}")));
+            }
         }
         Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
     }
