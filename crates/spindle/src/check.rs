@@ -9,7 +9,7 @@ use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
-use spindle_ffs::repair::Scope;
+use spindle_ffs::repair::{Journal, Scope, journal};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
@@ -72,6 +72,18 @@ pub enum LogEffect {
     },
     /// The log cannot be believed, for this reason.
     Useless(String),
+    /// The journal of FreeBSD's soft updates, so many records, has put the file system right.
+    JournalRecovered {
+        /// Number of records.
+        records: usize,
+    },
+    /// It has done so in memory; the check saw the state after it.
+    JournalShown {
+        /// Number of records.
+        records: usize,
+    },
+    /// It cannot be used, for this reason: the full check stands in for it.
+    JournalUseless(String),
     /// The log has changes, but the file system cannot be written.
     Refused,
 }
@@ -85,6 +97,17 @@ impl fmt::Display for LogEffect {
                 "not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)"
             ),
             Self::Useless(reason) => f.write_str(reason),
+            Self::JournalRecovered { records } => {
+                write!(f, "recovered with the journal of soft updates ({records} records)")
+            }
+            Self::JournalShown { records } => write!(
+                f,
+                "not unmounted cleanly: checking the state after recovery with its journal of soft updates \
+                 ({records} records)"
+            ),
+            Self::JournalUseless(reason) => {
+                write!(f, "its journal of soft updates cannot be used, this is a full check: {reason}")
+            }
             Self::Refused => f.write_str(
                 "its log cannot be replayed, because the file system cannot be written; see spindle info",
             ),
@@ -284,7 +307,13 @@ fn check_ffs(
     agree: &mut dyn FnMut(&FfsFinding) -> bool,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> spindle_vfs::Result<Checked> {
-    let (device, log) = recover(device, options.repair == Repair::No)?;
+    // Where the log has nothing to say, a journal may have.
+    let (device, log) = match recover(device, options.repair == Repair::No)? {
+        (device, None | Some(LogEffect::Useless(_))) if options.superblock.is_none() => {
+            follow_journal(device, options)?
+        }
+        other => other,
+    };
     let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
     let mut last = None;
     let mut progress = |progress: spindle_ffs::check::Progress| {
@@ -330,6 +359,31 @@ fn check_ffs(
         None => FfsRepair::None,
     };
     Ok(Checked::Ffs { report, log, marking, repair })
+}
+
+/// Recovers with the journal of soft updates, if there is one to be followed; in memory only if
+/// nothing is to be changed. Returns the device after the recovery.
+fn follow_journal(
+    device: Arc<dyn Device>,
+    options: &Options,
+) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let recovery = match journal(&device, &clock)? {
+        Journal::None => return Ok((device, None)),
+        Journal::Useless(reason) => return Ok((device, Some(LogEffect::JournalUseless(reason)))),
+        Journal::Usable(recovery) => recovery,
+    };
+    let records = recovery.records;
+    if options.repair == Repair::No {
+        let shown: Arc<dyn Device> = Arc::new(CowDevice::new(device));
+        recovery.plan.apply(&*shown)?;
+        return Ok((shown, Some(LogEffect::JournalShown { records })));
+    }
+    if let Some(file) = &options.undo {
+        keep(file, &recovery.plan.undo_bytes())?;
+    }
+    recovery.plan.apply(&*device)?;
+    Ok((device, Some(LogEffect::JournalRecovered { records })))
 }
 
 /// Makes a file with these bytes, durably, or none.

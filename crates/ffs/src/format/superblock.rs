@@ -328,12 +328,18 @@ impl Superblock {
         }
     }
 
+    /// Returns true if FreeBSD keeps a journal of soft updates in it.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0
+    }
+
     /// Returns what it is to be when a full check has found no damage. As FreeBSD's does, such a
     /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`).
     pub(crate) fn as_checked(&self, now: Timestamp) -> Self {
         let mut marked = self.clone();
         marked.set_clean(true, false, now);
-        let journal = self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0;
+        let journal = self.has_journal();
         if journal {
             marked.note_mount(now);
         }

@@ -1,9 +1,11 @@
 //! The log of metadata: its format, and where it is in a file system.
 //!
 //! [`wapbl`] knows nothing of file systems: it writes and replays records. [`locate`] finds the log
-//! that a superblock leads to and decides whether it may be replayed.
+//! that a superblock leads to and decides whether it may be replayed. [`suj`] reads the journal of
+//! FreeBSD's soft updates.
 
 pub(crate) mod locate;
+pub(crate) mod suj;
 pub(crate) mod wapbl;
 
 /// Use of the log, which makes changes survive a crash in order and whole.

@@ -8,6 +8,7 @@ mod dinode;
 mod dir;
 mod fs;
 mod quota;
+mod suj;
 
 pub use cg::{CG_MAGIC, Cg, OldCg};
 pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
@@ -19,3 +20,6 @@ pub use fs::{
     SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
 pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};
+pub use suj::{
+    JREC_SIZE, JblkRec, JmvRec, JrefRec, JsegRec, JtrncRec, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, jop,
+};
