@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use spindle_ffs::check::{Finding as FfsFinding, Report as FfsReport};
-pub use spindle_ffs::repair::{Remedy, remedy};
+pub use spindle_ffs::repair::{JournalKind, Remedy, remedy};
 pub use spindle_mfs::check::Report as MfsReport;
 pub use spindle_tree::check::{Phase, Repaired, Severity};
 pub use spindle_v7::check::Report as OldReport;
@@ -72,18 +72,22 @@ pub enum LogEffect {
     },
     /// The log cannot be believed, for this reason.
     Useless(String),
-    /// The journal of FreeBSD's soft updates, so many records, has put the file system right.
+    /// The journal of another system, so many records, has put the file system right.
     JournalRecovered {
+        /// Whose journal it is.
+        kind: JournalKind,
         /// Number of records.
         records: usize,
     },
     /// It has done so in memory; the check saw the state after it.
     JournalShown {
+        /// Whose journal it is.
+        kind: JournalKind,
         /// Number of records.
         records: usize,
     },
     /// It cannot be used, for this reason: the full check stands in for it.
-    JournalUseless(String),
+    JournalUseless(JournalKind, String),
     /// The log has changes, but the file system cannot be written.
     Refused,
 }
@@ -97,16 +101,14 @@ impl fmt::Display for LogEffect {
                 "not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)"
             ),
             Self::Useless(reason) => f.write_str(reason),
-            Self::JournalRecovered { records } => {
-                write!(f, "recovered with the journal of soft updates ({records} records)")
+            Self::JournalRecovered { kind, records } => {
+                write!(f, "recovered with the {kind} ({records} records)")
             }
-            Self::JournalShown { records } => write!(
-                f,
-                "not unmounted cleanly: checking the state after recovery with its journal of soft updates \
-                 ({records} records)"
-            ),
-            Self::JournalUseless(reason) => {
-                write!(f, "its journal of soft updates cannot be used, this is a full check: {reason}")
+            Self::JournalShown { kind, records } => {
+                write!(f, "checking the state after recovery with the {kind} ({records} records)")
+            }
+            Self::JournalUseless(kind, reason) => {
+                write!(f, "the {kind} cannot be used, this is a full check: {reason}")
             }
             Self::Refused => f.write_str(
                 "its log cannot be replayed, because the file system cannot be written; see spindle info",
@@ -361,7 +363,7 @@ fn check_ffs(
     Ok(Checked::Ffs { report, log, marking, repair })
 }
 
-/// Recovers with the journal of soft updates, if there is one to be followed; in memory only if
+/// Recovers with the journal of another system, if there is one to be followed; in memory only if
 /// nothing is to be changed. Returns the device after the recovery.
 fn follow_journal(
     device: Arc<dyn Device>,
@@ -370,20 +372,22 @@ fn follow_journal(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let recovery = match journal(&device, &clock)? {
         Journal::None => return Ok((device, None)),
-        Journal::Useless(reason) => return Ok((device, Some(LogEffect::JournalUseless(reason)))),
+        Journal::Useless(kind, reason) => {
+            return Ok((device, Some(LogEffect::JournalUseless(kind, reason))));
+        }
         Journal::Usable(recovery) => recovery,
     };
-    let records = recovery.records;
+    let (kind, records) = (recovery.kind, recovery.records);
     if options.repair == Repair::No {
         let shown: Arc<dyn Device> = Arc::new(CowDevice::new(device));
         recovery.plan.apply(&*shown)?;
-        return Ok((shown, Some(LogEffect::JournalShown { records })));
+        return Ok((shown, Some(LogEffect::JournalShown { kind, records })));
     }
     if let Some(file) = &options.undo {
         keep(file, &recovery.plan.undo_bytes())?;
     }
     recovery.plan.apply(&*device)?;
-    Ok((device, Some(LogEffect::JournalRecovered { records })))
+    Ok((device, Some(LogEffect::JournalRecovered { kind, records })))
 }
 
 /// Makes a file with these bytes, durably, or none.

@@ -9,7 +9,7 @@ use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Claim, Device, Spec};
-use spindle_ffs::repair::{Journal, journal};
+use spindle_ffs::repair::{Journal, JournalKind, journal};
 use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, LOG_NAME, LogUse, Superblock};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
@@ -96,9 +96,10 @@ pub enum LogNote {
         /// Number of blocks.
         blocks: usize,
     },
-    /// The file system was not unmounted cleanly; it was put right with the journal of FreeBSD's
-    /// soft updates, so many records.
+    /// The file system was put right with the journal of another system, so many records.
     JournalRecovered {
+        /// Whose journal it is.
+        kind: JournalKind,
         /// Number of records.
         records: usize,
     },
@@ -207,16 +208,14 @@ impl Image {
                     log_bytes: options.log_bytes,
                     quotas: options.quotas.clone(),
                 };
-                let records =
+                let journal =
                     if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };
                 let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 if options.unnamed {
                     ffs.show_unnamed()?;
                 }
                 let objections = ffs.read_only_reasons().to_vec();
-                let mut notes: Vec<_> =
-                    records.map(|records| LogNote::JournalRecovered { records }).into_iter().collect();
-                notes.extend(log_notes(&ffs, options));
+                let notes = journal.into_iter().chain(log_notes(&ffs, options)).collect();
                 let ffs = Arc::new(ffs);
                 Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, notes))
             }
@@ -437,28 +436,27 @@ fn settings_for(cache: Settings, spec: &Spec) -> Settings {
     if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
 }
 
-/// Recovers the file system whose superblock was found with the journal of soft updates, if there
-/// is one to be followed. Returns its records. A journal that cannot be used changes nothing: then
-/// the file system is one that was not unmounted cleanly.
+/// Recovers the file system whose superblock was found with the journal of another system, if there
+/// is one to be followed. A journal that cannot be used changes nothing: then the file system is
+/// one that was not unmounted cleanly.
 fn follow_journal(
     found: &mut Superblock,
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
-) -> spindle_vfs::Result<Option<usize>> {
+) -> spindle_vfs::Result<Option<LogNote>> {
     if device.info().read_only || found.salvaged.is_some() {
         return Ok(None);
     }
     match journal(device, clock)? {
         Journal::None => Ok(None),
-        Journal::Useless(reason) => {
-            let name = &device.info().name;
-            log::warn!("{name}: its journal of soft updates cannot be used: {reason}");
+        Journal::Useless(kind, reason) => {
+            log::warn!("{}: the {kind} cannot be used: {reason}", device.info().name);
             Ok(None)
         }
         Journal::Usable(recovery) => {
             recovery.plan.apply(&**device)?;
             *found = Superblock::open(&**device)?;
-            Ok(Some(recovery.records))
+            Ok(Some(LogNote::JournalRecovered { kind: recovery.kind, records: recovery.records }))
         }
     }
 }

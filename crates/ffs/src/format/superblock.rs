@@ -335,7 +335,9 @@ impl Superblock {
     }
 
     /// Returns what it is to be when a full check has found no damage. As FreeBSD's does, such a
-    /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`).
+    /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`). A log
+    /// of Solaris is given up, as by a mount with `nologging`: what is written without it must not
+    /// be replayed over.
     pub(crate) fn as_checked(&self, now: Timestamp) -> Self {
         let mut marked = self.clone();
         marked.set_clean(true, false, now);
@@ -353,6 +355,11 @@ impl Superblock {
                 fs.fs_sujfree = 0;
             }
         });
+        if self.has_solaris_log() {
+            let mut sun = FsSun::decode(&marked.raw, self.layout.endian);
+            (sun.fs_logbno, sun.fs_rolled) = (0, FsSun::FS_ALL_ROLLED);
+            sun.encode(&mut marked.raw, self.layout.endian);
+        }
         marked
     }
 

@@ -2,9 +2,10 @@
 //!
 //! [`wapbl`] knows nothing of file systems: it writes and replays records. [`locate`] finds the log
 //! that a superblock leads to and decides whether it may be replayed. [`suj`] reads the journal of
-//! FreeBSD's soft updates.
+//! FreeBSD's soft updates, [`lufs`] the log of Solaris.
 
 pub(crate) mod locate;
+pub(crate) mod lufs;
 pub(crate) mod suj;
 pub(crate) mod wapbl;
 

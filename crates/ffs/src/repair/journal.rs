@@ -1,14 +1,15 @@
-//! Recovery with the journal of FreeBSD's soft updates.
+//! Recovery with the journal of FreeBSD's soft updates, and with the log of Solaris.
 //!
 //! The journal decides what only it can know: which files have lost their last name, and which were
 //! being cut. Whatever can be computed from the inodes and the names (counts of names and of
 //! blocks, maps, summaries) is computed from them by the rounds of the repair. So a journal can
-//! free no file that has a name, and no block of one.
+//! free no file that has a name, and no block of one. The log of Solaris is replayed, and then
+//! given up: its blocks are freed as blocks that nobody has.
 //!
-//! A planned state in which a check finds what soft updates cannot have left behind, and the journal
+//! A planned state in which a check finds what a crash cannot have left behind, and the journal
 //! does not explain, is not believed; then the journal is not, either. Until all is written the
-//! journal stays as it is. A recovery that was cut is made again, here or by FreeBSD, and comes to
-//! the same end.
+//! journal stays as it is. A recovery that was cut is made again, here or by the system whose
+//! journal it is, and comes to the same end.
 
 use super::chunk;
 use super::{Image, Meanwhile, Plan, Settled, Wanted, settled};
@@ -22,12 +23,14 @@ use crate::format::layout::{Layout, ROOT_INO, Version};
 use crate::format::ondisk::{Dinode2, NDADDR, NIADDR, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, flags};
 use crate::format::superblock::Superblock;
 use crate::format::units::{Frag, index};
+use crate::log::lufs::Lufs;
 use crate::log::suj::Journal as Records;
 use spindle_clock::Clock;
 use spindle_device::{CowDevice, Device};
 use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// Most bytes of a journal. FreeBSD makes 32 MiB at the most unless it is asked to.
@@ -39,18 +42,38 @@ const DI_MODREV1: usize = 120;
 /// `di_mode` of the journal: a regular file that its owner can read.
 const JOURNAL_MODE: u16 = 0o100_400;
 
-/// The journal of soft updates, as it was found.
+/// A journal of another system, as it was found.
 pub enum Journal {
     /// There is none, or the file system was unmounted.
     None,
     /// It cannot be used, for this reason: a full check is needed.
-    Useless(String),
+    Useless(JournalKind, String),
     /// It says how to put the file system right.
     Usable(Box<Recovery>),
 }
 
+/// Whose journal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalKind {
+    /// That of FreeBSD's soft updates.
+    SoftUpdates,
+    /// That of Solaris.
+    Solaris,
+}
+
+impl fmt::Display for JournalKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SoftUpdates => "journal of soft updates",
+            Self::Solaris => "Solaris log",
+        })
+    }
+}
+
 /// A recovery that was planned. Nothing of it is written yet.
 pub struct Recovery {
+    /// Whose journal it is.
+    pub kind: JournalKind,
     /// Records of the journal.
     pub records: usize,
     /// What is to be written; its reports are those of a check afterwards.
@@ -63,54 +86,90 @@ pub struct Recovery {
 /// Errors of the device.
 pub fn journal(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Journal> {
     let Ok(superblock) = Superblock::open(&**device) else { return Ok(Journal::None) };
-    if !superblock.has_journal() || superblock.is_clean() {
+    let kind = if superblock.has_solaris_log() {
+        JournalKind::Solaris
+    } else if superblock.has_journal() && !superblock.is_clean() {
+        JournalKind::SoftUpdates
+    } else {
         return Ok(Journal::None);
-    }
-    match recovery(device, clock, &superblock) {
+    };
+    let found = || {
+        if let Some(objection) = superblock.as_checked(clock.now()).objections(&**device)?.first() {
+            return Err(useless(objection.reason.clone()));
+        }
+        let overlay = Arc::new(CowDevice::new(device.clone()));
+        match kind {
+            JournalKind::SoftUpdates => soft_updates(&overlay, clock, &superblock),
+            JournalKind::Solaris => solaris(&overlay, clock, &superblock),
+        }
+    };
+    match found() {
         Ok(recovery) => Ok(Journal::Usable(Box::new(recovery))),
-        Err(Error::Corrupt { what, .. } | Error::Unsupported { what, .. }) => Ok(Journal::Useless(what)),
+        Err(Error::Corrupt { what, .. } | Error::Unsupported { what, .. }) => {
+            Ok(Journal::Useless(kind, what))
+        }
         Err(error) => Err(error),
     }
 }
 
 /// Returns that the journal is not believed.
 fn useless(why: impl Into<String>) -> Error {
-    Error::corrupt(why, "journal of soft updates")
+    Error::corrupt(why, "journal")
 }
 
-fn recovery(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, superblock: &Superblock) -> Result<Recovery> {
+fn solaris(overlay: &Arc<CowDevice>, clock: &Arc<dyn Clock>, superblock: &Superblock) -> Result<Recovery> {
+    let lufs = Lufs::read(&**overlay, superblock)?;
+    lufs.replay(&**overlay)?;
+    let explains = |finding: &Finding| match finding {
+        Finding::UnreferencedFile { nlink, .. } => *nlink == 0,
+        Finding::UnreferencedDirectory { .. } => false,
+        other => other.severity() == Severity::Harmless,
+    };
+    let plan = planned(overlay, clock, BTreeSet::new(), &explains)?;
+    Ok(Recovery { kind: JournalKind::Solaris, records: lufs.deltas(), plan })
+}
+
+fn soft_updates(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    superblock: &Superblock,
+) -> Result<Recovery> {
     if superblock.flags() & (flags::FS_NEEDSFSCK | flags::FS_UNCLEAN) != 0 {
         return Err(useless("its system asks for a full check"));
     }
-    if let Some(objection) = superblock.as_checked(clock.now()).objections(&**device)?.first() {
-        return Err(useless(objection.reason.clone()));
-    }
-    let overlay = Arc::new(CowDevice::new(device.clone()));
-    let files = Files {
-        image: Image { device: &*overlay, layout: &superblock.layout, hashes: superblock.check_hashes() },
-        layout: &superblock.layout,
-    };
+    let layout = &superblock.layout;
+    let image = Image { device: &**overlay, layout, hashes: superblock.check_hashes() };
+    let files = Files { image, layout };
     let records = files.records(superblock.fs.fs_mtime)?;
     files.cut(&records)?;
     files.drop_names(&records)?;
     let mut removed: BTreeSet<u32> = records.names.keys().copied().collect();
     removed.extend(files.unlinked(superblock.fs.fs_sujfree)?);
+    let plan = planned(overlay, clock, removed.clone(), &|finding| explains(&records, &removed, finding))?;
+    Ok(Recovery { kind: JournalKind::SoftUpdates, records: records.records, plan })
+}
 
+/// Returns the plan of a recovery of which the planned state has the beginning: nothing may be
+/// found in it that is not explained. Inodes in `removed` are freed if they have no name.
+fn planned(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    removed: BTreeSet<u32>,
+    explains: &dyn Fn(&Finding) -> bool,
+) -> Result<Plan> {
     let mut why = None;
     let mut agree = |finding: &Finding| {
-        let explains = explains(&records, &removed, finding);
+        let explains = explains(finding);
         if !explains {
             why = Some(finding.to_string());
         }
         explains
     };
-    let options = Options::default();
-    let wanted = Wanted { removed: removed.clone(), meanwhile: Meanwhile::Unchanged, ..Wanted::of(&options) };
-    match settled(&overlay, clock, &wanted, &mut agree)? {
+    let (options, meanwhile) = (Options::default(), Meanwhile::Unchanged);
+    let wanted = Wanted { removed, meanwhile, ..Wanted::of(&options) };
+    match settled(overlay, clock, &wanted, &mut agree)? {
         Settled::Ready { after, used } => {
-            let plan =
-                Plan::of((*after).clone(), *after, &overlay, &used, Meanwhile::Unchanged, clock.now())?;
-            Ok(Recovery { records: records.records, plan })
+            Plan::of((*after).clone(), *after, overlay, &used, meanwhile, clock.now())
         }
         Settled::Refused(reason) => Err(useless(format!("it does not explain: {}", why.unwrap_or(reason)))),
     }

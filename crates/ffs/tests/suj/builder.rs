@@ -331,7 +331,7 @@ pub fn found(device: &MemoryDevice) -> Journal {
 pub fn planned(device: &MemoryDevice) -> Recovery {
     match found(device) {
         Journal::Usable(recovery) => *recovery,
-        Journal::Useless(reason) => panic!("the journal is not used: {reason}"),
+        Journal::Useless(_, reason) => panic!("the journal is not used: {reason}"),
         Journal::None => panic!("there is no journal"),
     }
 }
@@ -339,7 +339,7 @@ pub fn planned(device: &MemoryDevice) -> Recovery {
 /// Returns the reason why the journal is not used.
 pub fn refused(device: &MemoryDevice) -> String {
     match found(device) {
-        Journal::Useless(reason) => reason,
+        Journal::Useless(_, reason) => reason,
         Journal::Usable(_) => panic!("the journal is used"),
         Journal::None => panic!("there is no journal"),
     }

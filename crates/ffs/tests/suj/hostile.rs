@@ -40,8 +40,8 @@ fn record(rng: &mut SmallRng, inodes: u32) -> Rec {
     }
 }
 
-/// Promise: whatever a journal says, a recovery ends, and what it leaves has no damage; no file that
-/// has a name loses it, but one without an inode.
+/// Promise: whatever a journal says, a recovery ends, and what it leaves has no damage; no file
+/// loses its name.
 #[test]
 fn torture_journals() {
     let seed = seed();

@@ -7,6 +7,7 @@ mod cg;
 mod dinode;
 mod dir;
 mod fs;
+mod lufs;
 mod quota;
 mod suj;
 
@@ -18,6 +19,10 @@ pub use fs::{
     FS_BAD_MAGIC, FS_CKHASH, FS_DYNAMICPOSTBLFMT, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC,
     FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsLog, FsMark, FsNetBsd, FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2,
     SBLOCKSEARCH, SBLOCKSIZE, flags,
+};
+pub use lufs::{
+    Delta, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
+    MAPBLOCKSIZE, SectTrailer, delta_type,
 };
 pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};
 pub use suj::{
