@@ -71,7 +71,7 @@ pub fn log_note(note: &LogNote) -> String {
              nothing is written"
         ),
         LogNote::JournalRecovered { kind, records } => {
-            format!("recovered with the {kind} ({records} records)")
+            format!("recovered with the {kind} (records: {records})")
         }
         LogNote::Created { bytes, dialect } => format!(
             "created a {} log in {}; mount with -o nolog to do without",

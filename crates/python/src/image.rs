@@ -159,7 +159,7 @@ fn log_note(note: &LogNote) -> String {
              nothing is written"
         ),
         LogNote::JournalRecovered { kind, records } => {
-            format!("recovered with the {kind} ({records} records)")
+            format!("recovered with the {kind} (records: {records})")
         }
         LogNote::Created { bytes, .. } => format!("created a log of {bytes} bytes"),
         LogNote::Kept { bytes } => format!("the log of {bytes} bytes is kept"),

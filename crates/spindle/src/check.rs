@@ -102,10 +102,10 @@ impl fmt::Display for LogEffect {
             ),
             Self::Useless(reason) => f.write_str(reason),
             Self::JournalRecovered { kind, records } => {
-                write!(f, "recovered with the {kind} ({records} records)")
+                write!(f, "recovered with the {kind} (records: {records})")
             }
             Self::JournalShown { kind, records } => {
-                write!(f, "checking the state after recovery with the {kind} ({records} records)")
+                write!(f, "checking the state after recovery with the {kind} (records: {records})")
             }
             Self::JournalUseless(kind, reason) => {
                 write!(f, "the {kind} cannot be used, this is a full check: {reason}")
