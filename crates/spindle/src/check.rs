@@ -18,8 +18,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use spindle_ffs::JournalKind;
 pub use spindle_ffs::check::{Finding as FfsFinding, Report as FfsReport};
-pub use spindle_ffs::repair::{JournalKind, Remedy, remedy};
+pub use spindle_ffs::repair::{Remedy, remedy};
 pub use spindle_mfs::check::Report as MfsReport;
 pub use spindle_tree::check::{Phase, Repaired, Severity};
 pub use spindle_v7::check::Report as OldReport;

@@ -1,5 +1,6 @@
 //! Journals of other systems, as commands follow and show them.
 
+use crate::helpers::run_as;
 use crate::support::Bench;
 use spindle_clock::SystemClock;
 use spindle_device::MemoryDevice;
@@ -114,6 +115,8 @@ fn writing_follows_a_journal_of_soft_updates() {
     crashed(&bench);
     let before = std::fs::read(bench.path("a.img")).unwrap();
     assert_eq!(bench.ok("ls a.img:/"), "kept\n");
+    let info = bench.ok("info a.img");
+    assert!(info.contains("journal of soft updates, followed by fsck -p"), "{info}");
     assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
     let ran = bench.run("mkdir a.img:/new");
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -124,6 +127,32 @@ fn writing_follows_a_journal_of_soft_updates() {
     );
     assert_eq!(bench.ok("ls a.img:/"), "kept\nnew\n");
     assert!(bench.ok("fsck -n a.img").contains("a.img: no problems found\n"));
+    assert!(!bench.ok("info a.img").contains("followed by"));
+}
+
+/// Promise: a read-only mount changes nothing; a mount that writes recovers first, and says so.
+#[test]
+fn mounts_follow_a_journal_of_soft_updates() {
+    let bench = Bench::new();
+    crashed(&bench);
+    bench.shell("mkdir mnt; cp a.img b.img");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    let spindle = |words: &str| {
+        let ran = run_as(&bench, "spindle", words);
+        assert_eq!(ran.code, 0, "spindle {words}: {}", ran.err);
+        ran.err
+    };
+    spindle("mount -o ro a.img mnt");
+    assert_eq!(bench.shell("ls mnt"), "kept\n");
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    spindle("umount mnt");
+    let note = "recovered with the journal of soft updates (records: 1)";
+    let err = spindle("mount b.img mnt");
+    assert!(err.contains(note), "{err}");
+    bench.shell("echo new > mnt/new");
+    spindle("umount mnt");
+    assert!(bench.ok("fsck -n b.img").contains("b.img: no problems found\n"));
+    assert_eq!(bench.ok("ls b.img:/"), "kept\nnew\n");
 }
 
 /// Promise: a journal that cannot be used is left to the full check, with the reason; nothing is

@@ -355,7 +355,7 @@ impl Superblock {
                 fs.fs_sujfree = 0;
             }
         });
-        if self.has_solaris_log() {
+        if matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG {
             let mut sun = FsSun::decode(&marked.raw, self.layout.endian);
             (sun.fs_logbno, sun.fs_rolled) = (0, FsSun::FS_ALL_ROLLED);
             sun.encode(&mut marked.raw, self.layout.endian);

@@ -5,7 +5,6 @@
 //! commit ends a transaction and its sector. What is behind the last commit has not happened. A
 //! cancel takes earlier deltas back whose blocks were freed.
 
-use crate::format::dialect::Dialect;
 use crate::format::ondisk::{
     Delta, FsSun, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
     MAPBLOCKSIZE, SectTrailer, delta_type,
@@ -46,14 +45,6 @@ fn useless(why: impl Into<String>) -> Error {
     Error::corrupt(why, "Solaris log")
 }
 
-impl Superblock {
-    /// Returns true if Solaris keeps a log in it.
-    #[must_use]
-    pub fn has_solaris_log(&self) -> bool {
-        matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG
-    }
-}
-
 impl Lufs {
     /// Reads the log of a file system that has one.
     ///
@@ -79,22 +70,6 @@ impl Lufs {
             }
         }
         Ok(lufs)
-    }
-
-    /// Reads the log of a file system that is going to be looked at; none, with a warning, if it
-    /// cannot be believed.
-    ///
-    /// # Errors
-    /// Device errors.
-    pub(crate) fn read_or_warn(device: &dyn Device, superblock: &Superblock) -> Result<Option<Self>> {
-        match Self::read(device, superblock) {
-            Ok(lufs) => Ok(Some(lufs)),
-            Err(Error::Corrupt { what, .. }) => {
-                log::warn!("{}: its Solaris log cannot be used: {what}", device.info().name);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Returns the number of deltas that are not in their places.
@@ -145,15 +120,32 @@ impl Lufs {
         }
         Ok(())
     }
+}
 
-    /// Returns the device as it is after [`Self::replay`], without a write.
-    ///
-    /// # Errors
-    /// Device errors.
-    pub(crate) fn view(&self, device: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
-        let trial = CowDevice::new(device);
-        self.replay(&trial)?;
-        Ok(Arc::new(trial.read_only()))
+/// Returns the device as it is after the replay of the log of Solaris, without a write, and the
+/// number of deltas that this took; none if it has no such log. One that cannot be believed is left
+/// alone, with a warning.
+///
+/// # Errors
+/// Device errors.
+pub fn solaris_view(
+    device: &Arc<dyn Device>,
+    superblock: &Superblock,
+) -> Result<Option<(Arc<dyn Device>, usize)>> {
+    if superblock.salvaged.is_some() || !superblock.has_solaris_log() {
+        return Ok(None);
+    }
+    match Lufs::read(&**device, superblock) {
+        Ok(lufs) => {
+            let trial = CowDevice::new(device.clone());
+            lufs.replay(&trial)?;
+            Ok(Some((Arc::new(trial.read_only()), lufs.deltas())))
+        }
+        Err(Error::Corrupt { what, .. }) => {
+            log::warn!("{}: the Solaris log cannot be used: {what}", device.info().name);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -23,6 +23,7 @@ use crate::format::layout::{Layout, ROOT_INO, Version};
 use crate::format::ondisk::{Dinode2, NDADDR, NIADDR, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, flags};
 use crate::format::superblock::Superblock;
 use crate::format::units::{Frag, index};
+use crate::log::JournalKind;
 use crate::log::lufs::Lufs;
 use crate::log::suj::Journal as Records;
 use spindle_clock::Clock;
@@ -30,7 +31,6 @@ use spindle_device::{CowDevice, Device};
 use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 /// Most bytes of a journal. FreeBSD makes 32 MiB at the most unless it is asked to.
@@ -52,24 +52,6 @@ pub enum Journal {
     Usable(Box<Recovery>),
 }
 
-/// Whose journal it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JournalKind {
-    /// That of FreeBSD's soft updates.
-    SoftUpdates,
-    /// That of Solaris.
-    Solaris,
-}
-
-impl fmt::Display for JournalKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SoftUpdates => "journal of soft updates",
-            Self::Solaris => "Solaris log",
-        })
-    }
-}
-
 /// A recovery that was planned. Nothing of it is written yet.
 pub struct Recovery {
     /// Whose journal it is.
@@ -86,13 +68,7 @@ pub struct Recovery {
 /// Errors of the device.
 pub fn journal(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Journal> {
     let Ok(superblock) = Superblock::open(&**device) else { return Ok(Journal::None) };
-    let kind = if superblock.has_solaris_log() {
-        JournalKind::Solaris
-    } else if superblock.has_journal() && !superblock.is_clean() {
-        JournalKind::SoftUpdates
-    } else {
-        return Ok(Journal::None);
-    };
+    let Some(kind) = superblock.pending_journal() else { return Ok(Journal::None) };
     let found = || {
         if let Some(objection) = superblock.as_checked(clock.now()).objections(&**device)?.first() {
             return Err(useless(objection.reason.clone()));

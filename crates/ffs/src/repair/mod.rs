@@ -43,7 +43,7 @@ mod superblock;
 mod undo;
 
 pub(crate) use image::Image;
-pub use journal::{Journal, JournalKind, Recovery, journal};
+pub use journal::{Journal, Recovery, journal};
 pub use lost::find_log;
 pub(crate) use plan::Meanwhile;
 pub use plan::Plan;

@@ -13,7 +13,7 @@ use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::log::locate::{FoundLog, LogPlace, foreign_order};
-use crate::log::lufs::Lufs;
+use crate::log::lufs::solaris_view;
 use crate::volume::Volume;
 use crate::volume::runs::Allocation;
 use rand::SeedableRng;
@@ -135,14 +135,10 @@ impl Ffs {
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
-        let solaris = if superblock.salvaged.is_none() && superblock.has_solaris_log() {
-            Lufs::read_or_warn(&*device, &superblock)?
-        } else {
-            None
-        };
+        let solaris = solaris_view(&device, &superblock)?;
         let device = match (&found, &solaris) {
             // Nothing writes to it as long as it has that log.
-            (_, Some(lufs)) => lufs.view(device)?,
+            (_, Some((view, _))) => view.clone(),
             (FoundLog::Recovery(replay), None) if read_only => replay.view(device)?,
             (FoundLog::Recovery(replay), None) => {
                 log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
@@ -151,8 +147,8 @@ impl Ffs {
             }
             _ => device,
         };
-        if let Some(lufs) = &solaris {
-            log_at_open.replayed_blocks = Some(lufs.deltas()).filter(|&deltas| deltas > 0);
+        if let Some((_, deltas)) = solaris {
+            log_at_open.replayed_blocks = Some(deltas).filter(|&deltas| deltas > 0);
         }
         if solaris.is_some() || matches!(found, FoundLog::Recovery(_)) {
             // NetBSD and Solaris log the superblock too.
