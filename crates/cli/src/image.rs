@@ -70,6 +70,9 @@ pub fn log_note(note: &LogNote) -> String {
             "not unmounted cleanly: showing the state after replay of its log ({blocks} blocks); \
              nothing is written"
         ),
+        LogNote::JournalRecovered { kind, records } => {
+            format!("recovered with the {kind} (records: {records})")
+        }
         LogNote::Created { bytes, dialect } => format!(
             "created a {} log in {}; mount with -o nolog to do without",
             number::bytes(bytes),

@@ -31,9 +31,10 @@ mod tree;
 pub mod tunefs;
 mod volume;
 
-pub use self::log::LogUse;
 pub use self::log::locate::{FoundLog, LogPlace};
+pub use self::log::lufs::solaris_view;
 pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
+pub use self::log::{JournalKind, LogUse};
 pub use format::acl;
 pub use format::acl::AclKind;
 pub use format::ckhash::check_hash;

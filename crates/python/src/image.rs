@@ -158,6 +158,9 @@ fn log_note(note: &LogNote) -> String {
             "not unmounted cleanly: this is the state after replay of its log ({blocks} blocks); \
              nothing is written"
         ),
+        LogNote::JournalRecovered { kind, records } => {
+            format!("recovered with the {kind} (records: {records})")
+        }
         LogNote::Created { bytes, .. } => format!("created a log of {bytes} bytes"),
         LogNote::Kept { bytes } => format!("the log of {bytes} bytes is kept"),
     }

@@ -9,7 +9,7 @@ use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
-use spindle_ffs::repair::Scope;
+use spindle_ffs::repair::{Journal, Scope, journal};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
@@ -18,6 +18,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use spindle_ffs::JournalKind;
 pub use spindle_ffs::check::{Finding as FfsFinding, Report as FfsReport};
 pub use spindle_ffs::repair::{Remedy, remedy};
 pub use spindle_mfs::check::Report as MfsReport;
@@ -72,6 +73,22 @@ pub enum LogEffect {
     },
     /// The log cannot be believed, for this reason.
     Useless(String),
+    /// The journal of another system, so many records, has put the file system right.
+    JournalRecovered {
+        /// Whose journal it is.
+        kind: JournalKind,
+        /// Number of records.
+        records: usize,
+    },
+    /// It has done so in memory; the check saw the state after it.
+    JournalShown {
+        /// Whose journal it is.
+        kind: JournalKind,
+        /// Number of records.
+        records: usize,
+    },
+    /// It cannot be used, for this reason: the full check stands in for it.
+    JournalUseless(JournalKind, String),
     /// The log has changes, but the file system cannot be written.
     Refused,
 }
@@ -85,6 +102,15 @@ impl fmt::Display for LogEffect {
                 "not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)"
             ),
             Self::Useless(reason) => f.write_str(reason),
+            Self::JournalRecovered { kind, records } => {
+                write!(f, "recovered with the {kind} (records: {records})")
+            }
+            Self::JournalShown { kind, records } => {
+                write!(f, "checking the state after recovery with the {kind} (records: {records})")
+            }
+            Self::JournalUseless(kind, reason) => {
+                write!(f, "the {kind} cannot be used, this is a full check: {reason}")
+            }
             Self::Refused => f.write_str(
                 "its log cannot be replayed, because the file system cannot be written; see spindle info",
             ),
@@ -284,7 +310,13 @@ fn check_ffs(
     agree: &mut dyn FnMut(&FfsFinding) -> bool,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> spindle_vfs::Result<Checked> {
-    let (device, log) = recover(device, options.repair == Repair::No)?;
+    // Where the log has nothing to say, a journal may have.
+    let (device, log) = match recover(device, options.repair == Repair::No)? {
+        (device, None | Some(LogEffect::Useless(_))) if options.superblock.is_none() => {
+            follow_journal(device, options)?
+        }
+        other => other,
+    };
     let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
     let mut last = None;
     let mut progress = |progress: spindle_ffs::check::Progress| {
@@ -330,6 +362,33 @@ fn check_ffs(
         None => FfsRepair::None,
     };
     Ok(Checked::Ffs { report, log, marking, repair })
+}
+
+/// Recovers with the journal of another system, if there is one to be followed; in memory only if
+/// nothing is to be changed. Returns the device after the recovery.
+fn follow_journal(
+    device: Arc<dyn Device>,
+    options: &Options,
+) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let recovery = match journal(&device, &clock)? {
+        Journal::None => return Ok((device, None)),
+        Journal::Useless(kind, reason) => {
+            return Ok((device, Some(LogEffect::JournalUseless(kind, reason))));
+        }
+        Journal::Usable(recovery) => recovery,
+    };
+    let (kind, records) = (recovery.kind, recovery.records);
+    if options.repair == Repair::No {
+        let shown: Arc<dyn Device> = Arc::new(CowDevice::new(device));
+        recovery.plan.apply(&*shown)?;
+        return Ok((shown, Some(LogEffect::JournalShown { kind, records })));
+    }
+    if let Some(file) = &options.undo {
+        keep(file, &recovery.plan.undo_bytes())?;
+    }
+    recovery.plan.apply(&*device)?;
+    Ok((device, Some(LogEffect::JournalRecovered { kind, records })))
 }
 
 /// Makes a file with these bytes, durably, or none.

@@ -9,7 +9,8 @@ use crate::transfer::{ImageSink, NewFiles, Sink, Source};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Claim, Device, Spec};
-use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, LOG_NAME, LogUse};
+use spindle_ffs::repair::{Journal, journal};
+use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, JournalKind, LOG_NAME, LogUse, Superblock};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
@@ -94,6 +95,13 @@ pub enum LogNote {
     Shown {
         /// Number of blocks.
         blocks: usize,
+    },
+    /// The file system was put right with the journal of another system, so many records.
+    JournalRecovered {
+        /// Whose journal it is.
+        kind: JournalKind,
+        /// Number of records.
+        records: usize,
     },
     /// A log was created.
     Created {
@@ -187,7 +195,7 @@ impl Image {
                 let v7 = Arc::new(v7);
                 Ok(Self::of(v7.clone(), Opened::Old(v7), objections, Vec::new()))
             }
-            Found::Ffs(found) => {
+            Found::Ffs(mut found) => {
                 let ffs_options = spindle_ffs::OpenOptions {
                     read_only: options.read_only,
                     force: options.force,
@@ -200,14 +208,16 @@ impl Image {
                     log_bytes: options.log_bytes,
                     quotas: options.quotas.clone(),
                 };
+                let journal =
+                    if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };
                 let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
                 if options.unnamed {
                     ffs.show_unnamed()?;
                 }
                 let objections = ffs.read_only_reasons().to_vec();
-                let log_notes = log_notes(&ffs, options);
+                let notes = journal.into_iter().chain(log_notes(&ffs, options)).collect();
                 let ffs = Arc::new(ffs);
-                Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, log_notes))
+                Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, notes))
             }
             Found::Mfs(_) if options.unnamed => Err(Error::new(
                 "is a multi-structured file system, whose files without names spindle fsck -y puts into \
@@ -424,6 +434,31 @@ pub(crate) fn open_unlocked(spec: &Spec) -> spindle_device::Result<Arc<dyn Devic
 fn settings_for(cache: Settings, spec: &Spec) -> Settings {
     let is_file = std::fs::metadata(&spec.path).is_ok_and(|metadata| metadata.is_file());
     if is_file { Settings { data: cache.data.on_image_file(), ..cache } } else { cache }
+}
+
+/// Recovers the file system whose superblock was found with the journal of another system, if there
+/// is one to be followed. A journal that cannot be used changes nothing: then the file system is
+/// one that was not unmounted cleanly.
+fn follow_journal(
+    found: &mut Superblock,
+    device: &Arc<dyn Device>,
+    clock: &Arc<dyn Clock>,
+) -> spindle_vfs::Result<Option<LogNote>> {
+    if device.info().read_only || found.salvaged.is_some() {
+        return Ok(None);
+    }
+    match journal(device, clock)? {
+        Journal::None => Ok(None),
+        Journal::Useless(kind, reason) => {
+            log::warn!("{}: the {kind} cannot be used: {reason}", device.info().name);
+            Ok(None)
+        }
+        Journal::Usable(recovery) => {
+            recovery.plan.apply(&**device)?;
+            *found = Superblock::open(&**device)?;
+            Ok(Some(LogNote::JournalRecovered { kind: recovery.kind, records: recovery.records }))
+        }
+    }
 }
 
 /// Returns what opening the file system did with the log.

@@ -14,6 +14,7 @@ mod helpers;
 mod images;
 mod inspect;
 mod interrupts;
+mod journals;
 mod lab;
 mod log;
 mod losses;

@@ -233,7 +233,8 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
     if let Dialect::Sun { x86 } = dialect {
         let state = if x86 { fs.fs_old_npsect } else { FsSun::decode(raw, layout.endian).fs_state };
         if fs.fs_clean == FsSun::FSLOG {
-            object("it has a Solaris UFS log".into(), "mount it once on Solaris with nologging", false);
+            let remedy = "have it replayed (spindle fsck -p), or mount it once on Solaris with nologging";
+            object("it has a Solaris log".into(), remedy, false);
         } else if !matches!(fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE) {
             if !recovers {
                 object(format!("it was not unmounted cleanly (fs_clean {})", fs.fs_clean), CHECK, true);

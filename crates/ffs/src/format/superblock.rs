@@ -328,12 +328,20 @@ impl Superblock {
         }
     }
 
+    /// Returns true if FreeBSD keeps a journal of soft updates in it.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0
+    }
+
     /// Returns what it is to be when a full check has found no damage. As FreeBSD's does, such a
-    /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`).
+    /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`). A log
+    /// of Solaris is given up, as by a mount with `nologging`: what is written without it must not
+    /// be replayed over.
     pub(crate) fn as_checked(&self, now: Timestamp) -> Self {
         let mut marked = self.clone();
         marked.set_clean(true, false, now);
-        let journal = self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0;
+        let journal = self.has_journal();
         if journal {
             marked.note_mount(now);
         }
@@ -347,6 +355,11 @@ impl Superblock {
                 fs.fs_sujfree = 0;
             }
         });
+        if matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG {
+            let mut sun = FsSun::decode(&marked.raw, self.layout.endian);
+            (sun.fs_logbno, sun.fs_rolled) = (0, FsSun::FS_ALL_ROLLED);
+            sun.encode(&mut marked.raw, self.layout.endian);
+        }
         marked
     }
 

@@ -27,7 +27,7 @@ use crate::format::superblock::Superblock;
 use crate::format::units::index;
 use crate::newfs::block::{Cylinders, GroupBlocks, Used};
 use crate::newfs::conventions::Conventions;
-use crate::repair::{Image, Wanted, forget_log, settle};
+use crate::repair::{Image, Meanwhile, Wanted, forget_log, settle};
 use rand::RngCore;
 use spindle_clock::{Clock, Timestamp};
 use spindle_device::{CowDevice, Device};
@@ -84,7 +84,7 @@ pub fn grow(
     let mut superblock = Superblock::open(&**device)?;
     let vacant = growth.added_summaries(&superblock.layout);
     if !vacant.is_empty() {
-        let wanted = Wanted { options: &options, vacant, meanwhile: None };
+        let wanted = Wanted { vacant, ..Wanted::of(&options) };
         settle_on(device, clock, &CowDevice::new(device.clone()).into(), before.clone(), &wanted)?;
         superblock = Superblock::open(&**device)?;
     }
@@ -98,7 +98,7 @@ pub fn grow(
         image.put(at, &replica(&grown, at, clock.now()))?;
     }
     grown.clone().write(&*overlay)?;
-    let wanted = Wanted { options: &options, vacant: 0..0, meanwhile: Some(&superblock) };
+    let wanted = Wanted { meanwhile: Meanwhile::Smaller(&superblock), ..Wanted::of(&options) };
     settle_on(device, clock, &overlay, before, &wanted)
 }
 

@@ -169,6 +169,8 @@ pub(super) fn encode(fs: &Fs, cylinders: Option<&Cylinders>, wishes: &Resolved) 
         // The two systems keep fs_state and fs_npsect in each other's places.
         let fs_state = if x86 { std::mem::replace(&mut fs.fs_old_npsect, state) } else { state };
         sun = Some(FsSun {
+            fs_rolled: 0,
+            fs_logbno: 0,
             fs_reclaim: 0,
             fs_state,
             fs_qbmask: quad(fs.fs_qbmask),

@@ -46,14 +46,18 @@ impl Round<'_> {
     /// control list of Solaris.
     pub(super) fn is_unwanted(&self, ino: u32) -> bool {
         let state = self.checker.state.inode(self.layout(), ino);
-        state.nlink == 0 || state.kind == kind::SHAD
+        state.nlink == 0 || state.kind == kind::SHAD || self.removed.contains(&ino)
     }
 
-    /// Returns true if a directory was removed: it has no names and holds none.
+    /// Returns true if a directory was removed: it has no names, and holds none, or is known to
+    /// have been.
     pub(super) fn is_removed_directory(&self, ino: u32) -> Result<bool> {
         let layout = self.layout();
         let state = &self.checker.state;
         let Some(row) = state.dir(ino) else { return Ok(false) };
+        if self.removed.contains(&ino) {
+            return Ok(true);
+        }
         if state.inode(layout, ino).nlink != 0 {
             return Ok(false);
         }

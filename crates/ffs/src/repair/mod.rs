@@ -32,6 +32,7 @@ pub(crate) mod chunk;
 mod groups;
 mod image;
 mod inodes;
+mod journal;
 mod links;
 mod lost;
 mod names;
@@ -42,7 +43,9 @@ mod superblock;
 mod undo;
 
 pub(crate) use image::Image;
+pub use journal::{Journal, Recovery, journal};
 pub use lost::find_log;
+pub(crate) use plan::Meanwhile;
 pub use plan::Plan;
 pub use remedy::{Remedy, remedy};
 pub(crate) use superblock::forget_log;
@@ -59,7 +62,7 @@ use spindle_device::{CowDevice, Device};
 use spindle_tree::check::Finding as _;
 use spindle_tree::check::Severity;
 use spindle_vfs::{Error, Result};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -84,8 +87,6 @@ pub enum Scope {
 struct Memory {
     /// Groups whose number of initialised inodes is not certain.
     doubtful: HashSet<u32>,
-    /// Kinds of findings whose repair was agreed to.
-    agreed: HashSet<&'static str>,
 }
 
 /// A round.
@@ -98,6 +99,8 @@ struct Round<'a> {
     named: bool,
     /// Fragments that no file is to use.
     vacant: Range<u64>,
+    /// Inodes that are freed if they have no name.
+    removed: &'a BTreeSet<u32>,
     space: Option<Space<'a>>,
 }
 
@@ -141,7 +144,13 @@ pub fn plan(
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
     }
     let overlay = Arc::new(CowDevice::new(device.clone()));
-    settle(&overlay, clock, before, &Wanted { options, vacant: 0..0, meanwhile: None }, agree)
+    let mut agreed = HashSet::new();
+    let mut once = |finding: &Finding| {
+        let agrees = agreed.contains(finding.kind()) || agree(finding);
+        agreed.insert(finding.kind());
+        agrees
+    };
+    settle(&overlay, clock, before, &Wanted::of(options), &mut once)
 }
 
 /// What a repair is to leave, besides a file system without damage.
@@ -151,13 +160,21 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a Options,
     /// Fragments that no file is to use: those that do are moved.
     pub(crate) vacant: Range<u64>,
-    /// The superblock that stands for the file system until all is written; without one, that
-    /// which stands for it then. Either is not marked clean meanwhile.
-    pub(crate) meanwhile: Option<&'a Superblock>,
+    /// Inodes that are freed if they have no name, instead of getting one.
+    pub(crate) removed: BTreeSet<u32>,
+    /// What stands for the file system until all is written.
+    pub(crate) meanwhile: Meanwhile<'a>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Returns that nothing else is wanted.
+    pub(crate) const fn of(options: &'a Options) -> Self {
+        Self { options, vacant: 0..0, removed: BTreeSet::new(), meanwhile: Meanwhile::NotClean }
+    }
 }
 
 /// Makes the planned state of `overlay` one that a check finds nothing in. What was changed in it
-/// before is part of the plan.
+/// before is part of the plan. Each round asks `agree` about its findings.
 ///
 /// # Errors
 /// As for [`check`]; errors of the device.
@@ -168,13 +185,36 @@ pub(crate) fn settle(
     wanted: &Wanted<'_>,
     agree: &mut dyn FnMut(&Finding) -> bool,
 ) -> Result<Plan> {
+    Ok(match settled(overlay, clock, wanted, agree)? {
+        Settled::Refused(reason) => Plan::refused(before, reason),
+        Settled::Ready { after, used } => {
+            Plan::of(before, *after, overlay, &used, wanted.meanwhile, clock.now())?
+        }
+    })
+}
+
+/// How planning a state without damage has ended.
+enum Settled {
+    /// Not at all, for this reason.
+    Refused(String),
+    /// With what a check finds in it; `used` are the fragments in use at the beginning.
+    Ready { after: Box<Report>, used: BlockMap },
+}
+
+/// Does the work of [`settle`].
+fn settled(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    wanted: &Wanted<'_>,
+    agree: &mut dyn FnMut(&Finding) -> bool,
+) -> Result<Settled> {
     let (overlay, clock, memory) = (overlay.clone(), clock.clone(), Memory::default());
-    let mut planner = Planner { overlay, clock, memory, vacant: wanted.vacant.clone(), used: None };
-    match planner.rounds(wanted.options, agree) {
+    let mut planner = Planner { overlay, clock, memory, used: None };
+    match planner.rounds(wanted, agree) {
         Ok(true) => {}
-        Ok(false) => return Ok(Plan::refused(before, "not everything was agreed to".into())),
+        Ok(false) => return Ok(Settled::Refused("not everything was agreed to".into())),
         Err(Error::Unsupported { what, remedy }) => {
-            return Ok(Plan::refused(before, format!("{what}; {remedy}")));
+            return Ok(Settled::Refused(format!("{what}; {remedy}")));
         }
         Err(error) => return Err(error),
     }
@@ -182,20 +222,20 @@ pub(crate) fn settle(
     let standard = Options { replica: None, limit: wanted.options.limit };
     let mut after = check(&*overlay, &standard, &mut |_| ())?;
     if after.damages > 0 {
-        return Ok(Plan::refused(before, left_over(&after)));
+        return Ok(Settled::Refused(left_over(&after)));
     }
     let planned: Arc<dyn Device> = overlay.clone();
     lost::find_log(&planned, &clock)?;
     let marked = Superblock::open(&*overlay)?.mark_checked(&*overlay, clock.now())?;
     if let Some(objection) = marked.first() {
-        return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
+        return Ok(Settled::Refused(format!("{}; {}", objection.reason, objection.remedy)));
     }
     after.marked_clean = true;
     after
         .findings
         .retain(|found| !matches!(found.finding, Finding::NotClean { .. } | Finding::Pending { .. }));
     let used = used.ok_or_else(|| Error::corrupt("no round was made", "repair"))?;
-    Plan::of(before, after, &overlay, &used, wanted.meanwhile, clock.now())
+    Ok(Settled::Ready { after: Box::new(after), used })
 }
 
 /// Returns what a repair would leave, as the reason why it is not made.
@@ -215,18 +255,16 @@ struct Planner {
     overlay: Arc<CowDevice>,
     clock: Arc<dyn Clock>,
     memory: Memory,
-    /// Fragments that no file is to use.
-    vacant: Range<u64>,
     /// The fragments in use at the beginning.
     used: Option<BlockMap>,
 }
 
 impl Planner {
     /// Makes rounds until there is nothing more to do. Returns false if a repair was not agreed to.
-    fn rounds(&mut self, options: &Options, agree: &mut dyn FnMut(&Finding) -> bool) -> Result<bool> {
+    fn rounds(&mut self, wanted: &Wanted<'_>, agree: &mut dyn FnMut(&Finding) -> bool) -> Result<bool> {
         let device: Arc<dyn Device> = self.overlay.clone();
         for number in 0..ROUNDS_MAX {
-            let named = options.replica.filter(|_| number == 0);
+            let named = wanted.options.replica.filter(|_| number == 0);
             let mut findings = Findings::new(FINDINGS_MAX);
             let options = Options { replica: named, limit: FINDINGS_MAX };
             let (superblock, replica) = find_superblock(&*device, &options, &mut findings)?;
@@ -239,14 +277,10 @@ impl Planner {
             if self.used.is_none() {
                 self.used = Some(checker.state.used.clone());
             }
-            for finding in checker.findings.list() {
-                let is_note = finding.severity() == Severity::Note;
-                if !is_note && !self.memory.agreed.contains(finding.kind()) {
-                    if !agree(finding) {
-                        return Ok(false);
-                    }
-                    self.memory.agreed.insert(finding.kind());
-                }
+            let mut damage =
+                checker.findings.list().iter().filter(|finding| finding.severity() != Severity::Note);
+            if !damage.all(&mut *agree) {
+                return Ok(false);
             }
             let image = Image { device: &*device, layout: checker.layout, hashes: checker.hashes };
             let (now, named) = (self.clock.now(), named.is_some());
@@ -256,7 +290,8 @@ impl Planner {
                 now,
                 memory: &mut self.memory,
                 named,
-                vacant: self.vacant.clone(),
+                vacant: wanted.vacant.clone(),
+                removed: &wanted.removed,
                 space: None,
             };
             match round.run()? {

@@ -10,6 +10,17 @@ use spindle_clock::Timestamp;
 use spindle_device::{Change, CowDevice, Device, write_sectors};
 use spindle_vfs::Result;
 
+/// What the superblock says until everything else is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meanwhile<'a> {
+    /// What it says in the end, but that it is not clean, and that nothing may be replayed.
+    NotClean,
+    /// The same, of this one, whose file system is smaller.
+    Smaller(&'a Superblock),
+    /// What it says now: that a journal is to be replayed, which comes to the same end.
+    Unchanged,
+}
+
 /// A planned repair.
 pub struct Plan {
     /// The report of the check before the repair.
@@ -55,31 +66,32 @@ impl Plan {
     }
 
     /// Returns the plan that brings the planned state of `overlay` to the device under it, of which
-    /// the fragments in `used` were in use. Until all is written, `meanwhile` stands for it, or the
-    /// planned superblock itself.
+    /// the fragments in `used` were in use.
     pub(super) fn of(
         before: Report,
         after: Report,
         overlay: &CowDevice,
         used: &BlockMap,
-        meanwhile: Option<&Superblock>,
+        meanwhile: Meanwhile<'_>,
         now: Timestamp,
     ) -> Result<Self> {
         let superblock = Superblock::open(overlay)?;
-        let resizes = meanwhile.is_some();
         let layout = &superblock.layout;
         let sector = overlay.info().sector_bytes as usize;
         let start = layout.fs_sblockloc;
-        let mut meanwhile = meanwhile.unwrap_or(&superblock).clone();
-        meanwhile.set_clean(false, false, now);
-        forget_log(&mut meanwhile);
-        let mut bytes = meanwhile.encode(start);
+        let mut stands = match meanwhile {
+            Meanwhile::NotClean | Meanwhile::Unchanged => superblock.clone(),
+            Meanwhile::Smaller(smaller) => smaller.clone(),
+        };
+        stands.set_clean(false, false, now);
+        forget_log(&mut stands);
+        let mut bytes = stands.encode(start);
         bytes.truncate(superblock.written_bytes(sector));
         let end = start + bytes.len() as u64;
 
         let mut changes = overlay.changes()?;
         let mut sectors = Vec::new();
-        for (at, meanwhile) in (start..).step_by(sector).zip(bytes.chunks(sector)) {
+        for (at, stands) in (start..).step_by(sector).zip(bytes.chunks(sector)) {
             let change = if let Some(change) = changes.iter().find(|change| change.at == at) {
                 change.clone()
             } else {
@@ -87,7 +99,9 @@ impl Plan {
                 overlay.read_at(at, &mut old)?;
                 Change { at, new: old.clone(), old }
             };
-            sectors.push((change, meanwhile.to_vec()));
+            let is_same = matches!(meanwhile, Meanwhile::Unchanged);
+            let stands = if is_same { change.old.clone() } else { stands.to_vec() };
+            sectors.push((change, stands));
         }
         changes.retain(|change| !(start..end).contains(&change.at));
         let is_free = |change: &Change| {
@@ -103,7 +117,7 @@ impl Plan {
         let (fresh, others) = changes.into_iter().partition(is_free);
         let info = overlay.info();
         let geometry = (info.sector_bytes, info.size_bytes);
-        let resized = resizes.then(|| {
+        let resized = matches!(meanwhile, Meanwhile::Smaller(_)).then(|| {
             let mut resized = superblock.clone();
             resized.set_clean(false, false, now);
             forget_log(&mut resized);

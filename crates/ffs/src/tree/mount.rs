@@ -13,6 +13,7 @@ use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::log::locate::{FoundLog, LogPlace, foreign_order};
+use crate::log::lufs::solaris_view;
 use crate::volume::Volume;
 use crate::volume::runs::Allocation;
 use rand::SeedableRng;
@@ -122,7 +123,7 @@ impl Ffs {
             }
             found => found?,
         };
-        let log_at_open = LogAtOpen {
+        let mut log_at_open = LogAtOpen {
             place: superblock.log_place(),
             replayed_blocks: if let FoundLog::Recovery(replay) = &found {
                 Some(replay.blocks())
@@ -134,17 +135,23 @@ impl Ffs {
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
-        let device = match &found {
-            FoundLog::Recovery(replay) if read_only => replay.view(device)?,
-            FoundLog::Recovery(replay) => {
+        let solaris = solaris_view(&device, &superblock)?;
+        let device = match (&found, &solaris) {
+            // Nothing writes to it as long as it has that log.
+            (_, Some((view, _))) => view.clone(),
+            (FoundLog::Recovery(replay), None) if read_only => replay.view(device)?,
+            (FoundLog::Recovery(replay), None) => {
                 log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
                 replay.replay(&*device)?;
                 device
             }
             _ => device,
         };
-        if let FoundLog::Recovery(_) = &found {
-            // NetBSD logs the superblock too.
+        if let Some((_, deltas)) = solaris {
+            log_at_open.replayed_blocks = Some(deltas).filter(|&deltas| deltas > 0);
+        }
+        if solaris.is_some() || matches!(found, FoundLog::Recovery(_)) {
+            // NetBSD and Solaris log the superblock too.
             let dialect = superblock.dialect;
             superblock = Superblock::salvage(&*device)?;
             superblock.dialect = dialect;

@@ -34,6 +34,9 @@ pub struct FileSystemInfo {
     flags: Vec<&'static str>,
     check_hashes: CheckHashes,
     log: Option<LogInfo>,
+    /// The journal of another system that is to be followed first, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<String>,
     fs_bsize: u32,
     fs_fsize: u32,
     fs_frag: u32,
@@ -173,6 +176,7 @@ impl FileSystemInfo {
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
             log: LogInfo::of(superblock, device)?,
+            journal: superblock.pending_journal().map(|kind| kind.to_string()),
             fs_bsize: layout.fs_bsize,
             fs_fsize: layout.fs_fsize,
             fs_frag: layout.fs_frag,
@@ -246,6 +250,9 @@ impl FileSystemInfo {
         }
         if let Some(log) = &self.log {
             row("log", log.text())?;
+        }
+        if let Some(journal) = &self.journal {
+            row("journal", format!("{journal}, followed by fsck -p and by the first mount that writes"))?;
         }
         row("blocks", format!("bsize {} fsize {} frag {}", self.fs_bsize, self.fs_fsize, self.fs_frag))?;
         row(

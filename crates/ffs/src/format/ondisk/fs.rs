@@ -376,6 +376,10 @@ structure! {
     /// The fields that Solaris keeps at the end of the superblock (`ufs_fs.h`; on x86 `fs_state`
     /// stands at 132).
     pub struct FsSun: 1376 {
+        /// Whether everything in the log is in its place.
+        4 fs_rolled: u32,
+        /// The block of extents of the log, in sectors of 512 bytes; 0 without a log.
+        1324 fs_logbno: i32,
         /// Flags of reclaiming threads.
         1328 fs_reclaim: i32,
         /// With `fs_time` makes [`FsSun::FSOKAY`].
@@ -396,8 +400,10 @@ impl FsSun {
     pub const FSCLEAN: i8 = 1;
     /// `fs_clean`: in use, but nothing pending.
     pub const FSSTABLE: i8 = 2;
-    /// `fs_clean`: unmounted with a log.
+    /// `fs_clean`: it has a log, whether it was unmounted or not.
     pub const FSLOG: i8 = -3;
+    /// `fs_rolled`: everything is in its place.
+    pub const FS_ALL_ROLLED: u32 = 1;
 }
 
 structure! {

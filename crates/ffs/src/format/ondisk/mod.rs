@@ -7,7 +7,9 @@ mod cg;
 mod dinode;
 mod dir;
 mod fs;
+mod lufs;
 mod quota;
+mod suj;
 
 pub use cg::{CG_MAGIC, Cg, OldCg};
 pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
@@ -18,4 +20,11 @@ pub use fs::{
     FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsLog, FsMark, FsNetBsd, FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2,
     SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
+pub use lufs::{
+    Delta, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
+    MAPBLOCKSIZE, SectTrailer, delta_type,
+};
 pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};
+pub use suj::{
+    JREC_SIZE, JblkRec, JmvRec, JrefRec, JsegRec, JtrncRec, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, jop,
+};
