@@ -529,7 +529,7 @@ fn fill(
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed);
+        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed).without_log();
         let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
         let walked = source.walk(&mut sink);
         // Directories get their permissions and times in any case.

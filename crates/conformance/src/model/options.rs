@@ -35,6 +35,7 @@ impl Default for ModelOptions {
                 time_range: (-(1 << 40), 1 << 40),
                 birthtime: true,
                 id_max: u32::MAX,
+                log: None,
             },
             block_bytes: 4096,
             blocks: 4096,
@@ -62,6 +63,7 @@ impl ModelOptions {
             time_range: (i64::from(i32::MIN), i64::from(i32::MAX)),
             birthtime: false,
             id_max: 0xffff,
+            log: None,
         };
         Self { limits, block_bytes: 512, blocks: 16384, reserve_blocks: 0, ..Self::default() }
     }

@@ -56,6 +56,7 @@ impl FileSystem for Ffs {
             time_range: if ufs2 { (i64::MIN, i64::MAX) } else { (i32::MIN.into(), i32::MAX.into()) },
             birthtime: ufs2,
             id_max: if self.layout().inode_format == InodeFormat::Old { 0xffff } else { u32::MAX },
+            log: self.log_ino.map(|ino| Ino(ino.into())),
         }
     }
 

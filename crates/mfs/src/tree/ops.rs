@@ -49,6 +49,7 @@ impl FileSystem for Mfs {
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,
             id_max: u32::MAX,
+            log: None,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Existing files are replaced; existing directories are kept and filled. With `preserve`, a
 //! directory gets its times after all its entries, and directories that are not part of the source
-//! keep their times. Symbolic links to directories on a path are followed within the image.
+//! keep their times. Symbolic links to directories on a path are followed within the image. A file
+//! that would be in the place of the image's log is left out, with a warning.
 
 use super::{
     Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, names, split, time_misfit,
@@ -10,6 +11,7 @@ use super::{
 use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
+use spindle_ffs::LOG_NAME;
 use spindle_vfs::Node as Held;
 use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
@@ -49,6 +51,8 @@ pub struct ImageSink<'a> {
     xattrs: bool,
     /// It has access control lists.
     acls: bool,
+    /// It makes no file of the name of a log ([`LOG_NAME`]) at its root.
+    without_log: bool,
     /// What to call with an attribute that the format cannot store.
     failed: Option<Failed<'a>>,
     left_out: LeftOut,
@@ -106,6 +110,7 @@ impl<'a> ImageSink<'a> {
             new,
             xattrs,
             acls,
+            without_log: root.ino() == fs.root(),
             failed: None,
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
@@ -117,6 +122,13 @@ impl<'a> ImageSink<'a> {
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
+    }
+
+    /// Returns a sink that also leaves out the log of a source that is a whole tree, wherever that
+    /// tree goes; in the root directory of an image this is so in any case.
+    #[must_use]
+    pub fn without_log(self) -> Self {
+        Self { without_log: true, ..self }
     }
 
     fn top(&self) -> Ino {
@@ -383,6 +395,10 @@ impl<'a> ImageSink<'a> {
 
 impl Sink for ImageSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
+        if self.without_log && node.path == LOG_NAME && matches!(node.body, Body::File { .. }) {
+            self.left_out.logs.add(node.path);
+            return Ok(());
+        }
         let (dir, name) = split(node.path);
         self.enter(dir)?;
         if let (true, Some(failed)) = (self.new.preserve, self.failed)

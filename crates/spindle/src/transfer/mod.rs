@@ -226,6 +226,8 @@ struct LeftOut {
     sockets: Of,
     /// Owners that only root could set.
     owners: Of,
+    /// Files of the name that only the log may have.
+    logs: Of,
 }
 
 /// A number of things, and the paths of the first.
@@ -252,6 +254,7 @@ impl LeftOut {
             (&self.xattrs, "extended attributes, which the target cannot store"),
             (&self.sockets, "sockets, which a tar stream cannot contain"),
             (&self.owners, "owners, which only root can set"),
+            (&self.logs, "log of another file system, whose name is kept for the log of the image"),
         ] {
             if *count > 0 {
                 let shown = |path: &Vec<u8>| if path.is_empty() { "/".into() } else { quoted(path) };

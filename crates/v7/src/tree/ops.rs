@@ -46,6 +46,7 @@ impl FileSystem for V7 {
             time_range: (i32::MIN.into(), i32::MAX.into()),
             birthtime: false,
             id_max: u16::MAX.into(),
+            log: None,
         }
     }
 
