@@ -30,7 +30,7 @@ use spindle_v7::Format;
 use spindle_vfs::{Error, Privilege, SetAttr};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -105,8 +105,8 @@ pub struct Args {
     /// Make the size a multiple of this
     #[arg(short = 'R', long, value_name = "SIZE", value_parser = text::parse_bytes)]
     round_size: Option<u64>,
-    /// A manifest of mtree(5): what it lists gets its owners, permissions, times, flags, link
-    /// targets and contents, and is created if SOURCE does not have it
+    /// A manifest of mtree(5), - for standard input: what it lists gets its owners, permissions,
+    /// times, flags, link targets and contents, and is created if SOURCE does not have it
     ///
     /// Files that it does not list are imported as they are; see -x. Checksums are not compared.
     #[arg(short = 'F', long, value_name = "FILE")]
@@ -236,6 +236,9 @@ impl Source {
             return Err(Failure::usage("SOURCE is a manifest itself; give one without -F"));
         }
         let manifest = listed.or(args.manifest.as_ref());
+        if matches!(tree, Tree::Stdin) && manifest.is_some_and(|path| path == Path::new("-")) {
+            return Err(Failure::usage("standard input can be either the source or the manifest"));
+        }
         if manifest.is_none() && (args.only_listed || args.user_db.is_some()) {
             return Err(Failure::usage("-x and -N belong to a manifest (-F)"));
         }
@@ -303,11 +306,18 @@ fn is_manifest(path: &Path) -> Result<bool> {
 /// Reads a manifest, with the numbers of users from this directory, or from /etc.
 fn read_manifest(path: &Path, user_db: Option<&Path>) -> Result<Manifest> {
     let read = |path: &Path| std::fs::read(path).context(path.display());
+    let text = if path == Path::new("-") {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text).context("standard input")?;
+        text
+    } else {
+        read(path)?
+    };
     let dir = user_db.unwrap_or(Path::new("/etc"));
     let master = dir.join("master.passwd");
     let passwd = if user_db.is_some() && master.exists() { master } else { dir.join("passwd") };
     let names = Names::parse(&read(&passwd)?, &read(&dir.join("group"))?);
-    Ok(Manifest::parse(&path.display().to_string(), &read(path)?, &names)?)
+    Ok(Manifest::parse(&path.display().to_string(), &text, &names)?)
 }
 
 /// Opens a tar file, or a named pipe, whose reads wait for a writer and can be interrupted.

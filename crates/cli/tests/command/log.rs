@@ -227,8 +227,8 @@ fn unclean_images_get_no_log() {
     assert!(bench.ok("info a.img").contains("not clean"));
 }
 
-/// Promise: no copy of a tree has the file of the log, and no import brings one: it says that it was
-/// left out, fills an image that has a log, and the first mount of a new image creates one.
+/// Promise: no copy of a tree has the file of the log, and no import brings one: it says that it
+/// was left out, fills an image that has a log, and the first mount of a new image creates one.
 #[test]
 fn the_log_is_not_copied() {
     let bench = Bench::new();

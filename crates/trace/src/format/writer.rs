@@ -47,7 +47,14 @@ impl Writer {
     /// # Errors
     /// [`Error::Io`].
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|e| Error::io(path, e))?;
+        Self::new(File::create(path).map_err(|e| Error::io(path, e))?, path)
+    }
+
+    /// Begins a trace in an empty file, or a pipe, which errors call `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn new(file: File, path: &Path) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_column_dictionary_enabled(ColumnPath::from("time"), false)

@@ -10,7 +10,7 @@ mod report;
 mod show;
 mod synth;
 
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use spindle_trace::{Columns, Source};
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,6 +53,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::Show(args) => show::run(args),
         Action::Synth(args) => synth::run(args),
     }
+}
+
+/// Refuses standard input as a trace that is read more than once.
+fn refuse_stdin(path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        return Err(Failure::usage("standard input: the trace is read several times; name a file"));
+    }
+    Ok(())
 }
 
 /// Opens a trace, and warns if its end is missing.
