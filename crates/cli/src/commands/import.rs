@@ -1,6 +1,7 @@
 //! `spindle import`
 
 use super::mkdir::make_all;
+use super::restore::NEW;
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Failures, WriteArgs};
@@ -19,7 +20,7 @@ use spindle::newfs::{
     Created, Fitted, NewFs, Parameters, Plan, Room, Wanted, clock, misfits_in, old, open_new, plan_to_fit,
     seed,
 };
-use spindle::path::resolve;
+use spindle::path::{resolve, sorted_names};
 use spindle::transfer::{
     self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Sink,
     Source as _, TarReader, Times, rehearse,
@@ -506,6 +507,13 @@ fn full(failure: &Failure, image: &str) -> Failure {
     Failure::new(format!("{failure}; {image} is full: give a larger size with -s"))
 }
 
+/// Adds the remedy to a failure for lack of space below the image.
+fn host_full(failure: &Failure) -> Failure {
+    Failure::new(format!(
+        "{failure}; the file system that holds the image is full, not the image: free space there"
+    ))
+}
+
 /// Fills the file system.
 fn fill(
     args: &Args,
@@ -539,6 +547,12 @@ fn fill(
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
+        if sorted_names(vfs, dir.ino())?.iter().any(|name| !NEW.contains(&&name[..])) {
+            logger::note(format_args!(
+                "{}: has files already: they stay, but those that the source has too are replaced",
+                target.display()
+            ));
+        }
         let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed).without_log();
         let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
         let walked = source.walk(&mut sink);
@@ -551,8 +565,16 @@ fn fill(
             vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
             Ok(())
         });
-        let no_space = |failure: &Failure| failure.is(&Error::NoSpace);
-        done.map_err(|failure| if no_space(&failure) { full(&failure, &target.image) } else { failure })
+        done.map_err(|failure| match failure {
+            Failure::Message { ref error, .. } if error.is(&Error::NoSpace) => {
+                if error.is_of_device() {
+                    host_full(&failure)
+                } else {
+                    full(&failure, &target.image)
+                }
+            }
+            failure => failure,
+        })
     })?;
     Ok(failures.exit_code())
 }

@@ -293,3 +293,55 @@ fn new_file_systems_replace_no_file() {
     bench.ok("newfs --force -s 4m notes");
     bench.check("notes");
 }
+
+/// Promise: a copy of a trace that is not finished does not count as finished, and a finished one
+/// that was cut off is refused, with the cause, if nothing of it can be read.
+#[test]
+fn traces_without_their_end() {
+    use spindle_trace::format::{Live, Writer};
+    use spindle_trace::{Batch, Event, Info};
+    let bench = Bench::new();
+    let batch = Batch { events: vec![Event::default(); 100], ..Batch::default() };
+    let mut writer = Writer::create(&bench.path("killed")).unwrap();
+    writer.write(&batch).unwrap();
+    writer.checkpoint(&Info::default()).unwrap();
+    drop(writer);
+    for words in ["trace import killed copy", "trace import copy again", "trace show again"] {
+        let ran = bench.run(words);
+        assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+        assert!(ran.err.contains("the trace is not finished"), "{words}: {}", ran.err);
+    }
+    let path = bench.path("cut");
+    let mut live = Live::new(std::fs::File::create(&path).unwrap(), &path, "test").unwrap();
+    live.write(&batch).unwrap();
+    live.finish(0, Vec::new()).unwrap();
+    assert_eq!(bench.ok("trace show cut").lines().filter(|line| line.contains("access")).count(), 0);
+    bench.shell("truncate -s -1 cut");
+    for words in ["trace show cut", "trace import cut copy", "trace analyze cut"] {
+        bench.fails(words, 1, &["cut: end: no event can be read: the file was cut off"]);
+    }
+}
+
+/// Promise: a full file system of the host is named as the reason, not one of the image, and
+/// leaves no unfinished file.
+#[test]
+fn a_full_host_is_named() {
+    let bench = Bench::new();
+    bench.shell("mkdir full big; mount -t tmpfs -o size=4m none full; head -c 9m /dev/urandom >big/file");
+    bench.ok("import big x.img");
+    for (words, what) in [
+        ("import big full/a.img", "the file system that holds the image is full, not the image"),
+        ("import -s 64m big full/a.img", "the file system that holds the image is full, not the image"),
+        ("export x.img full/a.tar", "full/a.tar: no space left on device"),
+        ("export x.img full/dir", "/file: writing the copy: no space left on device"),
+        ("cp x.img:/file full/a", "x.img: writing the copy: no space left on device"),
+        ("dump -0 -f full/a x.img", "full/a: no space left on device"),
+        ("trace synth --like a5 --events 1k -o /dev/full", "/dev/full: no space left on device"),
+        ("newfs -s 4m /dev/full", "neither a regular file nor a block device"),
+    ] {
+        let ran = bench.run(words);
+        assert!(ran.code == 1 && ran.err.contains(what), "{words}: {what} is not in {}", ran.err);
+        bench.shell("test -z \"$(find full -type f)\"; rm -rf full/dir");
+    }
+    bench.shell("umount full");
+}

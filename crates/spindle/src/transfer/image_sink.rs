@@ -6,7 +6,8 @@
 //! that would be in the place of the image's log is left out, with a warning.
 
 use super::{
-    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, names, split, time_misfit,
+    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, names, split,
+    time_misfit,
 };
 use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
@@ -117,8 +118,8 @@ impl<'a> ImageSink<'a> {
         }
     }
 
-    /// Returns a sink that calls `failed` with each file whose times the format cannot store; the
-    /// nearest take their place.
+    /// Returns a sink that calls `failed` with each file whose times the format cannot store, and
+    /// the nearest take their place, or which loses an access control list.
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
@@ -232,12 +233,14 @@ impl<'a> ImageSink<'a> {
         if !self.new.preserve {
             return Ok(());
         }
-        self.set_xattrs(ino, path, meta)?;
-        self.set_final(ino, &FinalAttrs::of_meta(meta))
+        let perm = self.set_xattrs(ino, path, meta)?;
+        self.set_final(ino, &FinalAttrs { perm, ..FinalAttrs::of_meta(meta) })
     }
 
     /// Sets the attributes of a file, in the place of lists that it has got from its directory.
-    fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<()> {
+    /// Returns its permissions, which are others if it loses its list.
+    fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<u32> {
+        let mut perm = meta.perm;
         let lists = if self.acls { self.fs.listxattr(ino)? } else { Vec::new() };
         for name in lists.iter().filter(|name| is_acl_name(name)) {
             self.fs.removexattr(ino, name)?;
@@ -246,16 +249,34 @@ impl<'a> ImageSink<'a> {
             let list = spindle_ffs::acl::for_linux(name, value).filter(|_| self.acls);
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
             let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
-            if !self.xattrs || !ours {
-                self.left_out.xattrs.add(path);
-                continue;
-            }
-            match self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root) {
+            let can_be_set = self.xattrs && ours && (self.acls || !is_acl_name(name));
+            let set = if can_be_set {
+                self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root)
+            } else {
+                Err(FsError::NotSupported)
+            };
+            match set {
+                Err(FsError::NotSupported) if acl::is_list(name) => {
+                    if let Some(without) = acl::lost(name, value, perm) {
+                        perm = without;
+                        self.lose_list(path, name)?;
+                    }
+                }
                 Err(FsError::NotSupported) => self.left_out.xattrs.add(path),
-                other => other.named(name)?,
+                set => set.named(name)?,
             }
         }
-        Ok(())
+        Ok(perm)
+    }
+
+    /// Reports a list that the image cannot have.
+    fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
+        const NONE: &str = "the image has none (on UFS2, tunefs -a enable switches them on)";
+        let Some(failed) = self.failed else {
+            self.left_out.lists.add(path);
+            return Ok(());
+        };
+        failed(path, acl::left_out(name, NONE))
     }
 
     /// Removes the file `name` if it exists; refuses to remove a directory.
@@ -292,13 +313,14 @@ impl<'a> ImageSink<'a> {
             },
             Err(e) => return Err(e.into()),
         };
+        let mut attrs = None;
         if self.new.preserve {
             if !made {
                 self.set_owner(dir.ino(), meta)?;
             }
-            self.set_xattrs(dir.ino(), path, meta)?;
+            let perm = self.set_xattrs(dir.ino(), path, meta)?;
+            attrs = Some(FinalAttrs { perm, ..FinalAttrs::of_meta(meta) });
         }
-        let attrs = self.new.preserve.then(|| FinalAttrs::of_meta(meta));
         self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
         Ok(())
     }
@@ -413,8 +435,8 @@ impl Sink for ImageSink<'_> {
             }
             if self.new.preserve {
                 self.set_owner(self.root, &node.meta)?;
-                self.set_xattrs(self.root, node.path, &node.meta)?;
-                self.root_final = Some(FinalAttrs::of_meta(&node.meta));
+                let perm = self.set_xattrs(self.root, node.path, &node.meta)?;
+                self.root_final = Some(FinalAttrs { perm, ..FinalAttrs::of_meta(&node.meta) });
             }
             return Ok(());
         }

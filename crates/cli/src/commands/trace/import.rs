@@ -59,7 +59,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     drop(bar);
     let info = source.info();
-    let events = writer.finish(&info)?;
+    let events =
+        if source.is_finished() { writer.finish(&info)? } else { writer.finish_unfinished(&info)? };
     let name = out.name.clone();
     out.finish()?;
     for note in &info.notes {

@@ -72,7 +72,8 @@ fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
 fn warn_if_unfinished(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
     if !source.is_finished() {
         log::warn!(
-            "{}: the trace is not finished: its writer was killed or is still running; the end is missing",
+            "{}: the trace is not finished: its writer was killed or is still running, or the file \
+             was cut off; the end is missing",
             path.display()
         );
     }
