@@ -119,7 +119,10 @@ impl From<spindle_trace::Error> for Failure {
     fn from(error: spindle_trace::Error) -> Self {
         match error {
             spindle_trace::Error::Refused(text) => Self::usage(text),
-            other => Self::new(other.to_string()),
+            spindle_trace::Error::Io { path, source } => {
+                spindle::Error::from(source).within(path.display()).into()
+            }
+            malformed @ spindle_trace::Error::Malformed { .. } => Self::new(malformed.to_string()),
         }
     }
 }

@@ -1,28 +1,78 @@
-//! Output files of commands other than images: traces, pages, tables, tar streams, copies.
+//! Output files of commands other than images: traces, pages, tables, tar streams, dumps, copies.
 //!
-//! One rule holds for all of them: symbolic links are followed and existing files overwritten, as
-//! usual, but an image or a disk is overwritten only with `--force`. A forgotten colon must not
-//! destroy a file system.
+//! One rule holds for all of them. An existing file is replaced only if it is empty or of the kind
+//! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an
+//! archive or a text. A file that is replaced stays as it was until the new one is complete, which
+//! is written beside it. Symbolic links are followed; devices and pipes are written as they are,
+//! and `-` is standard output.
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use spindle::detect::contents;
+use spindle::detect::{contents, held_by};
 use spindle::transfer::InPlace;
 use spindle_device::FileDevice;
-use std::fs::{File, Metadata};
-use std::io::Write;
+use std::fs::{File, Metadata, Permissions};
+use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 /// The option of commands that write an output file.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct OutArgs {
-    /// Overwrite even an image or a block device
+    /// Overwrite even a file of another kind, an image or a block device
     #[arg(long)]
     pub force: bool,
+}
+
+/// What an output is, and so which files it may replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A tar archive.
+    Tar,
+    /// A stream of dump(8).
+    Dump,
+    /// A trace.
+    Trace,
+    /// Requests of a trace, in records of libCacheSim.
+    Requests,
+    /// Requests of a trace, as a table.
+    RequestTable,
+    /// An HTML page.
+    Page,
+    /// An SVG picture.
+    Picture,
+    /// A text, table or figure in a directory of results, whose name the command has chosen.
+    Result,
+    /// The contents of a file, which may be anything.
+    Contents,
+}
+
+impl Kind {
+    /// Returns true if a file of `len` bytes with these bytes at its start is of this kind.
+    fn is_of(self, start: &[u8], len: u64) -> bool {
+        let begins = |text: &[u8]| start.get(..text.len()).is_some_and(|s| s.eq_ignore_ascii_case(text));
+        let has = |at: usize, bytes: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+        match self {
+            Self::Tar => has(257, b"ustar"),
+            Self::Dump => spindle::detect::is_dump(start),
+            Self::Trace => has(0, b"PAR1"),
+            // The first request is for object 1.
+            Self::Requests => len.is_multiple_of(24) && has(4, &1_u64.to_le_bytes()),
+            Self::RequestTable => begins(b"time,object,size,op\n"),
+            Self::Page => begins(b"<!doctype html"),
+            Self::Picture => begins(b"<svg") || begins(b"<?xml"),
+            Self::Result => !start.contains(&0),
+            Self::Contents => false,
+        }
+    }
+}
+
+/// Returns true if an output of this name is standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Returns a description of the file system or partition table in the file or block device at
@@ -37,19 +87,27 @@ pub fn image_at(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Refuses to overwrite an image or a block device unless `force` is set.
-pub fn check(path: &Path, force: bool) -> Result<()> {
-    if force { Ok(()) } else { refuse_image(path, "; --force overwrites it") }
+/// Refuses to overwrite what is not of this kind unless `force` is set.
+pub fn check(path: &Path, kind: Kind, force: bool) -> Result<()> {
+    if force || is_stdout(path) { Ok(()) } else { refuse(path, kind, "; --force overwrites it") }
 }
 
-/// Refuses to overwrite an image or a block device; `remedy` is added to the message.
-pub fn refuse_image(path: &Path, remedy: &str) -> Result<()> {
-    let state = match image_at(path).context(path.display())? {
-        Some(found) => format!("contains {found}"),
-        None if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device()) => {
-            "is a block device".into()
+/// Refuses to overwrite what is not of this kind; `remedy` is added to the message.
+pub fn refuse(path: &Path, kind: Kind, remedy: &str) -> Result<()> {
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let state = if found.file_type().is_block_device() {
+        match image_at(path).context(path.display())? {
+            Some(holds) => format!("contains {holds}"),
+            None => "is a block device".into(),
         }
-        None => return Ok(()),
+    } else if found.is_file() && found.len() > 0 {
+        let (start, holds) = held_by(path).context(path.display())?;
+        if image_at(path).context(path.display())?.is_none() && kind.is_of(&start, found.len()) {
+            return Ok(());
+        }
+        format!("contains {}", holds.unwrap_or_else(|| "nothing but zeros at its start and end".into()))
+    } else {
+        return Ok(());
     };
     Err(Failure::new(format!(
         "{}: {state}, which the output would overwrite; name another file{remedy}",
@@ -70,29 +128,135 @@ pub fn refuse_input(path: &Path, input: &Path) -> Result<()> {
     }
 }
 
-/// Creates or truncates an output file.
-pub fn create(path: &Path, force: bool) -> Result<File> {
-    check(path, force)?;
-    match std::fs::metadata(path) {
-        Ok(_) => Ok(overwrite(CWD, path).context(path.display())?.into()),
-        Err(_) => File::create(path).context(path.display()),
+/// An output that is being written. Without [`Out::finish`] what was there before stays, and what
+/// was not there is removed again.
+#[derive(Debug)]
+pub struct Out {
+    file: File,
+    /// As messages call it.
+    pub name: String,
+    undo: Undo,
+}
+
+/// What is to be done with an unfinished output.
+#[derive(Debug)]
+enum Undo {
+    /// It goes to a device, a pipe or standard output, or is complete.
+    Nothing,
+    /// A file that was empty is to be empty again.
+    Empty,
+    /// A new file is to be removed.
+    Remove(PathBuf),
+    /// The file in the first place is to be removed; it takes the second place when it is complete.
+    Discard(PathBuf, PathBuf),
+}
+
+impl Out {
+    /// Begins an output.
+    pub fn create(path: &Path, kind: Kind, force: bool) -> Result<Self> {
+        if is_stdout(path) {
+            let stdout = std::io::stdout();
+            if stdout.is_terminal() && !matches!(kind, Kind::RequestTable | Kind::Page | Kind::Picture) {
+                return Err(Failure::usage(
+                    "will not write this output to a terminal; redirect it to a file or a pipe",
+                ));
+            }
+            let file = stdout.as_fd().try_clone_to_owned().context("standard output")?.into();
+            return Ok(Self { file, name: "standard output".into(), undo: Undo::Nothing });
+        }
+        check(path, kind, force)?;
+        let (file, undo) = open(path).context(path.display())?;
+        Ok(Self { file, name: path.display().to_string(), undo })
+    }
+
+    /// Returns the file to write to. A regular file can be read, too.
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the file as its own handle.
+    pub fn handle(&self) -> Result<File> {
+        self.file.try_clone().context(&self.name)
+    }
+
+    /// Returns true if it can only be written in order.
+    pub fn is_stream(&self) -> bool {
+        !self.file.metadata().is_ok_and(|found| found.is_file())
+    }
+
+    /// Returns what writes to it; a signal ends the writing to a pipe or device.
+    pub fn writer(&self) -> Result<Box<dyn Write>> {
+        let file = self.handle()?;
+        Ok(if self.is_stream() { Box::new(interrupt::Writer(file)) } else { Box::new(file) })
+    }
+
+    /// Puts the complete output into its place.
+    pub fn finish(mut self) -> Result<()> {
+        if let Undo::Discard(made, place) = &self.undo {
+            // After a crash either of the two must be whole.
+            self.file.sync_data().context(&self.name)?;
+            std::fs::rename(made, place).context(&self.name)?;
+        }
+        self.undo = Undo::Nothing;
+        Ok(())
     }
 }
 
-/// Writes an output file.
-pub fn write(path: &Path, content: impl AsRef<[u8]>, force: bool) -> Result<()> {
-    create(path, force)?.write_all(content.as_ref()).context(path.display())
+impl Drop for Out {
+    fn drop(&mut self) {
+        // Errors are ignored, because the caller reports the failure that led here.
+        let _ = match &self.undo {
+            Undo::Nothing => Ok(()),
+            Undo::Empty => self.file.set_len(0),
+            Undo::Remove(path) | Undo::Discard(path, _) => std::fs::remove_file(path),
+        };
+    }
 }
 
-/// Removes an unfinished output file, so that nobody takes it for a complete one. Truncates it if
-/// `path` is a symbolic link to it.
-pub fn remove_unfinished(path: &Path) {
-    // Errors are ignored, because the caller reports the failure that led here.
-    if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        let _ = std::fs::remove_file(path);
-    } else if path.metadata().is_ok_and(|found| found.is_file()) {
-        let _ = File::create(path);
+/// Opens the file of an output.
+fn open(path: &Path) -> Result<(File, Undo)> {
+    let mut options = File::options();
+    options.read(true).write(true);
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(_) if path.is_symlink() => {
+            return Err(Failure::new("a dangling symbolic link; remove it, or create its target"));
+        }
+        Err(_) => return Ok((options.create_new(true).open(path)?, Undo::Remove(path.to_owned()))),
+    };
+    if !found.is_file() {
+        return Ok((overwrite(CWD, path)?.into(), Undo::Nothing));
     }
+    let old = File::options().write(true).open(path)?;
+    refuse_used(&old)?;
+    if found.len() == 0 {
+        return Ok((options.open(path)?, Undo::Empty));
+    }
+    let place = path.canonicalize()?;
+    let beside = |n: u32| place.with_file_name(format!(".spindle-{}-{n}", std::process::id()));
+    let made = (0..100).map(beside).find(|made| made.symlink_metadata().is_err());
+    let made = made.ok_or_else(|| Failure::new("no name is free for a temporary file beside it"))?;
+    let file = options.create_new(true).open(&made).context("making a file beside it")?;
+    let undo = Undo::Discard(made, place);
+    // It keeps its owner as far as the system allows it.
+    let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
+    file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
+    Ok((file, undo))
+}
+
+/// Writes an output.
+pub fn write(path: &Path, kind: Kind, content: impl AsRef<[u8]>, force: bool) -> Result<()> {
+    let out = Out::create(path, kind, force)?;
+    out.file().write_all(content.as_ref()).context(&out.name)?;
+    out.finish()
+}
+
+/// Returns a file without a name, for an output that is needed in another order than it can be
+/// written.
+pub fn scratch() -> Result<File> {
+    let dir = std::env::temp_dir();
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(&dir, flags, Mode::RUSR | Mode::WUSR).context(dir.display())?.into())
 }
 
 /// Opens a named pipe for writing when it has a reader.
@@ -119,13 +283,21 @@ pub fn overwrite_in_place(dir: BorrowedFd<'_>, name: &Path) -> spindle::Result<I
     })
 }
 
+/// Refuses a file that another program uses as an image. A file system without locks has no other
+/// lock on the file.
+fn refuse_used(file: impl AsFd) -> Result<()> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(Failure::new("another program uses it as an image; unmount it first")),
+        _ => Ok(()),
+    }
+}
+
 /// Opens an existing file for overwriting, through symbolic links, and truncates a regular file.
 /// Refuses if another program uses it as an image, or the system uses the block device.
-pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
+fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
     let found = rustix::fs::statat(&dir, name, AtFlags::empty())?;
     let kind = FileType::from_raw_mode(found.st_mode);
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let in_use = || Failure::new("another program uses it as an image; unmount it first");
     if kind == FileType::BlockDevice {
         return match rustix::fs::openat(dir, name, flags | OFlags::EXCL, Mode::empty()) {
             Err(Errno::BUSY) => Err(Failure::new("the system uses this block device; unmount it first")),
@@ -137,11 +309,8 @@ pub fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
     }
     let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
     if kind == FileType::RegularFile {
-        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(in_use()),
-            // A file system without locks has no other lock on the file.
-            _ => rustix::fs::ftruncate(&fd, 0)?,
-        }
+        refuse_used(&fd)?;
+        rustix::fs::ftruncate(&fd, 0)?;
     }
     Ok(fd)
 }

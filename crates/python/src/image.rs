@@ -68,6 +68,9 @@ pub struct Image {
     kind: String,
     #[pyo3(get)]
     dialect: Option<String>,
+    /// The inode of the file that has the space of the log.
+    #[pyo3(get)]
+    log: Option<u64>,
     #[pyo3(get)]
     notes: Vec<String>,
     /// Reasons, remedies, and whether they were or could be overridden.
@@ -141,6 +144,7 @@ fn open_image(name: &str, options: &OpenOptions, signals: &Signals) -> Result<Im
         writable: !image.fs().read_only(),
         kind: image.format(),
         dialect: image.dialect().map(|dialect| dialect.to_string()),
+        log: image.fs().limits().log.map(|ino| ino.0),
         notes: image.log_notes().iter().map(log_note).collect(),
         objections: objections.into_iter().map(|o| (o.reason, o.remedy, o.overridable)).collect(),
         shared: Arc::new(Shared {

@@ -131,7 +131,7 @@ impl Importing {
         let step = |_| signals.check();
         let (uid, gid) = (self.uid.unwrap_or(0), self.gid.unwrap_or(0));
         let new = NewFiles { uid, gid, ..NewFiles::PRESERVED };
-        let sink = ImageSink::new(&dir, path, new).past_failures(&failed);
+        let sink = ImageSink::new(&dir, path, new).past_failures(&failed).without_log();
         let mut sink = Adjusted::new(sink, self.adjust(), &step);
         let walked = source.walk(&mut sink);
         // Directories get their permissions and times in any case.

@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use spindle_clock::{Clock, SystemClock};
 use spindle_trace::format::Live;
 use spindle_trace::{Batch, FileId};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,16 +50,18 @@ struct Written {
 }
 
 impl Recording {
-    /// Starts recording what `filter` selects into the file `output`; `source` names the program.
+    /// Starts recording what `filter` selects into an empty file, which errors call by its path;
+    /// `source` names the program.
     ///
     /// # Errors
     /// [`Error::Forbidden`], [`Error::Kernel`], [`Error::Io`], [`Error::Trace`].
-    pub fn start(filter: &Filter, output: &Path, source: &str) -> Result<Self> {
+    pub fn start(filter: &Filter, (file, output): (File, &Path), source: &str) -> Result<Self> {
         let kernel = Kernel::load(filter)?;
-        let file = Live::create(output, source)?;
-        let hidden = std::fs::metadata(output)
+        let hidden = file
+            .metadata()
             .map_err(|source| Error::Io { path: output.to_owned(), source })
             .map(|found| FileId { device: found.dev(), inode: found.ino() })?;
+        let file = Live::new(file, output, source)?;
         let translator = Translator::new(epoch_offset(), filter.prefix.as_deref(), hidden);
         let (queue, items) = sync_channel(QUEUE);
         let (control, commands) = sync_channel(1);

@@ -1,6 +1,7 @@
 //! The recorder on systems that have none.
 
 use crate::{Error, Filter, Result, Summary};
+use std::fs::File;
 use std::path::Path;
 
 /// A recording; it does not exist on this system.
@@ -12,7 +13,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::UnsupportedSystem`].
-    pub fn start(_wanted: &Filter, _output: &Path, _source: &str) -> Result<Self> {
+    pub fn start(_wanted: &Filter, _output: (File, &Path), _source: &str) -> Result<Self> {
         Err(Error::UnsupportedSystem)
     }
 

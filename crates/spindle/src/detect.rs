@@ -2,15 +2,20 @@
 //! nothing known.
 
 use crate::error::Result;
-use crate::foreign::{recognise, refusal};
-use spindle_device::{Device, Window, partitions};
+use crate::foreign::{START_BYTES, recognise, recognise_start, refusal};
+use spindle_device::{Device, FileDevice, Window, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
 use spindle_vfs::Error;
 use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+
+pub use crate::foreign::is_dump;
 
 /// What a device with the label of a set is.
 const MEMBER: &str = "a member of a multi-structured file system";
@@ -224,6 +229,34 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();
         format!("a partition table ({scheme}: {})", names.join(", "))
     }))
+}
+
+/// Returns the first 256 KiB of the regular file at `path`, and a description of what it holds:
+/// none if it is empty, or has nothing but zeros there and in its last 256 KiB, as a new image has.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn held_by(path: &Path) -> Result<(Vec<u8>, Option<String>)> {
+    const LEN: u64 = START_BYTES as u64;
+    let mut file = File::open(path)?;
+    let mut start = Vec::new();
+    (&mut file).take(LEN).read_to_end(&mut start)?;
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(LEN)))?;
+    (&mut file).take(LEN).read_to_end(&mut end)?;
+    if start.iter().chain(&end).all(|&byte| byte == 0) {
+        return Ok((start, None));
+    }
+    let image = contents(&FileDevice::open(path, &spindle_device::OpenOptions::look())?)?;
+    let text = || !start.contains(&0) && std::str::from_utf8(&start[..start.len().min(512)]).is_ok();
+    let holds = match (image, recognise_start(&start)) {
+        (Some(image), _) => image,
+        (None, Some(found)) if found.name.starts_with('a') => found.name.into(),
+        (None, Some(found)) if found.name.starts_with("compressed") => format!("data {}", found.name),
+        (None, _) if text() => "text".into(),
+        (None, _) => "data of an unknown kind".into(),
+    };
+    Ok((start, Some(holds)))
 }
 
 #[cfg(test)]

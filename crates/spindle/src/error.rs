@@ -39,6 +39,12 @@ impl Error {
         self.remedy.as_deref()
     }
 
+    /// Returns true if the device has failed, and not the file system on it.
+    #[must_use]
+    pub const fn is_of_device(&self) -> bool {
+        self.device.is_some()
+    }
+
     /// Returns true if the failure has the error number of `error`.
     #[must_use]
     pub fn is(&self, error: &spindle_vfs::Error) -> bool {

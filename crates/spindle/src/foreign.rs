@@ -95,6 +95,7 @@ const TABLE: &[Row] = &[
         &[Magic(257, b"ustar")],
         file("a tar archive", "spindle import FILE disk.img makes a file system of it"),
     ),
+    (&[Magic(0, b"PAR1")], file("a trace in a Parquet file", "spindle trace show FILE reads it")),
     (&[Magic(0x8001, b"CD001")], disk("an ISO 9660 file system", LINUX)),
 ];
 
@@ -109,6 +110,7 @@ const ZEROS: Foreign = file(
     "nothing but zeros at its start",
     "spindle newfs makes a file system; if there was one, name a copy of its superblock with -b",
 );
+const DUMP: Foreign = file("a stream of dump(8)", "spindle restore -t -f FILE lists it");
 const EMPTY: Foreign = file("empty", "name a file or a device with a file system");
 
 /// First byte of the superblocks of ext2 to ext4.
@@ -116,7 +118,7 @@ const EXT: usize = 1024;
 /// First byte of the first ring of superblocks of ZFS, and the distance of its places.
 const UBERBLOCKS: (usize, usize) = (128 << 10, 1 << 10);
 /// The bytes at the start of a device that the magic numbers lie in.
-const START_BYTES: usize = 256 << 10;
+pub(crate) const START_BYTES: usize = 256 << 10;
 
 /// Returns what the device holds, if it is in the table.
 ///
@@ -133,7 +135,7 @@ pub fn recognise(device: &dyn Device) -> Result<Option<&'static Foreign>> {
     Ok(recognise_start(&start))
 }
 
-fn recognise_start(start: &[u8]) -> Option<&'static Foreign> {
+pub(crate) fn recognise_start(start: &[u8]) -> Option<&'static Foreign> {
     let has = |&Magic(at, bytes): &Magic| start.get(at..).is_some_and(|rest| rest.starts_with(bytes));
     if let Some((_, found)) = TABLE.iter().find(|(magics, _)| magics.iter().all(has)) {
         return Some(found);
@@ -160,7 +162,19 @@ fn recognise_start(start: &[u8]) -> Option<&'static Foreign> {
     if (first..START_BYTES).step_by(step).any(is_uberblock) {
         return Some(&ZFS);
     }
+    if is_dump(start) {
+        return Some(&DUMP);
+    }
     start.iter().all(|&byte| byte == 0).then_some(&ZEROS)
+}
+
+/// Returns true if these bytes begin a stream of dump(8): the header of a tape (`TS_TAPE`) with a
+/// magic number in either byte order (`OFS_MAGIC`, `NFS_MAGIC`, `FS_UFS2_MAGIC`).
+#[must_use]
+pub fn is_dump(start: &[u8]) -> bool {
+    let magic = start.get(24..28).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let is_one = |magic| [60_011, 60_012, 0x1954_0119].contains(&magic);
+    start.len() >= 1024 && magic.is_some_and(|magic| is_one(magic) || is_one(magic.swap_bytes()))
 }
 
 /// Returns the error of a device without a file system that this program knows: what it is, if that

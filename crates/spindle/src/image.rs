@@ -317,14 +317,6 @@ impl Image {
         }
     }
 
-    /// Returns the inode of the file that has the space of the log, if there is one.
-    pub(crate) fn log_ino(&self) -> Option<u32> {
-        match &self.kind {
-            Opened::Ffs(ffs) => ffs.superblock().log_place().and_then(|place| place.ino),
-            Opened::Old(_) | Opened::Mfs(_) => None,
-        }
-    }
-
     /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
     /// also those that `force` has overridden.
     #[must_use]
@@ -382,7 +374,7 @@ impl Image {
         if !dir.is_dir() {
             return Err(spindle_vfs::Error::NotDirectory).named(path.as_ref());
         }
-        let mut sink = ImageSink::new(&dir, path.as_ref(), NewFiles::PRESERVED);
+        let mut sink = ImageSink::new(&dir, path.as_ref(), NewFiles::PRESERVED).without_log();
         let walked = source.walk(&mut sink);
         // Directories get their permissions and times in any case.
         walked.and(sink.finish())

@@ -1,6 +1,6 @@
 //! Making file systems: in a new file, an existing one, on a block device or in a partition.
 
-use crate::detect::{contents, overlapped};
+use crate::detect::{contents, held_by, overlapped};
 use crate::error::{Context, Error, Result};
 use crate::image::{open_device_unlocked, reasons};
 use rand::SeedableRng;
@@ -9,7 +9,7 @@ use spindle_clock::{Clock, ManualClock, TickClock};
 use spindle_device::{Device, FileDevice, Part, Spec};
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
 use spindle_vfs::FileSystem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::fit::{Fitted, Room, Wanted, misfits_in, plan_to_fit};
@@ -63,17 +63,23 @@ pub fn size_of(spec: &Spec) -> Result<u64> {
 pub enum Created {
     /// A new file.
     File(PathBuf),
+    /// A file that was empty.
+    Empty(PathBuf),
     /// A file or device that existed before.
     Existing(Spec),
 }
 
 impl Created {
-    /// Removes the file if it is new. An error is ignored, because the caller reports the
-    /// failure that led here.
+    /// Removes the file if it is new, and empties it if it was empty. An error is ignored, because
+    /// the caller reports the failure that led here.
     pub fn undo(&self) {
-        if let Self::File(path) = self {
-            let _ = std::fs::remove_file(path);
-        }
+        let _ = match self {
+            Self::File(path) => std::fs::remove_file(path),
+            Self::Empty(path) => {
+                std::fs::File::options().write(true).open(path).and_then(|file| file.set_len(0))
+            }
+            Self::Existing(_) => Ok(()),
+        };
     }
 
     /// Undoes a file system that was written: removes a new file, and marks the file system on
@@ -92,7 +98,7 @@ impl Created {
 ///
 /// # Errors
 /// If the device is too small or cannot be opened, and unless `force`, if it has a file system or a
-/// partition table.
+/// partition table, or is a file that holds anything but zeros.
 pub fn open_new(spec: &Spec, size: Option<u64>, force: bool) -> Result<(Arc<dyn Device>, Created)> {
     open_empty(spec, size, force, false)
 }
@@ -153,6 +159,9 @@ fn open_empty(
     let mut device = spec.open(&options)?;
     if !force {
         refuse_overwriting(&*device, keeps_label).context(spec)?;
+        if found.is_file() && spec.part == Part::Whole {
+            refuse_data(&spec.path).context(spec)?;
+        }
         refuse_overlapping(spec, size.unwrap_or(device.info().size_bytes)).context(spec)?;
     }
     if let Some(size) = size.filter(|&size| size > device.info().size_bytes) {
@@ -163,7 +172,17 @@ fn open_empty(
         drop(device);
         device = sized(FileDevice::open_resized(&spec.path, start.saturating_add(size), &options)?)?;
     }
-    Ok((device, Created::Existing(spec.clone())))
+    let is_empty = found.is_file() && found.len() == 0;
+    let existing = || Created::Existing(spec.clone());
+    Ok((device, if is_empty { Created::Empty(spec.path.clone()) } else { existing() }))
+}
+
+/// Refuses a file that is neither empty nor full of zeros, as a new image is.
+fn refuse_data(path: &Path) -> Result<()> {
+    match held_by(path)?.1 {
+        Some(found) => Err(Error::new(format!("contains {found}; --force overwrites it"))),
+        None => Ok(()),
+    }
 }
 
 fn refuse_overwriting(device: &dyn Device, keeps_label: bool) -> Result<()> {

@@ -55,8 +55,9 @@ impl Blocks {
     }
 }
 
-/// Writes every block that a run of the trace touches as a request of `block` bytes, in order.
-/// `progress` receives the part that is done, from 0 to 1, if known.
+/// Writes every block that a run of the trace touches as a request of `block` bytes, in order, to
+/// an empty file, which errors call by its path; for [`To::OracleGeneral`] it must be a regular
+/// one. `progress` receives the part that is done, from 0 to 1, if known.
 ///
 /// # Errors
 /// Errors of the source; [`Error::Io`]; [`Error::Refused`] if `block` is 0 or larger than 2^32 - 1
@@ -65,7 +66,7 @@ pub fn export(
     source: &mut dyn Source,
     to: To,
     block: u64,
-    path: &Path,
+    (file, path): (File, &Path),
     mut progress: impl FnMut(Option<f64>),
 ) -> Result<Exported> {
     let size = u32::try_from(block).ok().filter(|size| *size > 0);
@@ -73,7 +74,6 @@ pub fn export(
         Error::Refused(format!("blocks of {block} bytes cannot be exported; use 1 to 4294967295"))
     })?;
     let fail = |e| Error::io(path, e);
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(fail)?;
     let mut out = BufWriter::with_capacity(1 << 16, file);
     if to == To::Csv {
         writeln!(out, "time,object,size,op").map_err(fail)?;
@@ -162,6 +162,11 @@ mod tests {
         writer.finish(&Info::default()).unwrap();
     }
 
+    fn empty(path: &Path) -> (File, &Path) {
+        let mut options = File::options();
+        (options.read(true).write(true).create(true).truncate(true).open(path).unwrap(), path)
+    }
+
     fn run(second: i64, inode: u64, position: u64, read: u64) -> Event {
         let file = FileId { device: 1, inode };
         Event { time: second * 1_000_000_000, kind: Kind::Run, file, position, read, ..Event::default() }
@@ -186,13 +191,13 @@ mod tests {
             ],
         );
         let mut source = open(&from, Columns::ALL).unwrap();
-        let exported = export(&mut *source, To::OracleGeneral, 4096, &to, |_| {}).unwrap();
+        let exported = export(&mut *source, To::OracleGeneral, 4096, empty(&to), |_| {}).unwrap();
         assert_eq!(exported, Exported { requests: 6, blocks: 4 });
         let expected = [(1, 1, 3), (1, 2, -1), (2, 1, -1), (2, 3, 6), (4, 4, -1), (5, 3, -1)];
         let expected: Vec<_> = expected.iter().flat_map(|&(s, o, n)| record(s, o, 4096, n)).collect();
         assert_eq!(std::fs::read(&to).unwrap(), expected);
         let mut source = open(&from, Columns::ALL).unwrap();
-        let refused = export(&mut *source, To::Csv, 0, &to, |_| {}).unwrap_err();
+        let refused = export(&mut *source, To::Csv, 0, empty(&to), |_| {}).unwrap_err();
         assert!(refused.to_string().contains("blocks of 0 bytes"));
     }
 
@@ -209,7 +214,7 @@ mod tests {
             (To::Csv, Some("csv:time-col=1,obj-id-col=2,obj-id-is-num=true,obj-size-col=3,op-col=4")),
         ] {
             let mut source = open(&from, Columns::ALL).unwrap();
-            export(&mut *source, format, 512, &to, |_| {}).unwrap();
+            export(&mut *source, format, 512, empty(&to), |_| {}).unwrap();
             let mut source = open_as(&to, name, Columns::ALL).unwrap();
             let (mut got, mut batch) = (Vec::new(), Batch::default());
             while source.next(&mut batch).unwrap() {

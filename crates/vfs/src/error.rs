@@ -57,6 +57,11 @@ macro_rules! errors {
                     Self::Corrupt { .. } => 117,
                     Self::Unsupported { .. } => 95,
                     Self::Device(spindle_device::Error::ReadOnly { .. } | spindle_device::Error::Latched { .. }) => 30,
+                    // What the host has no space for, as a sparse image on a full disk.
+                    Self::Device(spindle_device::Error::Io { source, .. }) => match source.raw_os_error() {
+                        Some(full @ (28 | 122)) => full,
+                        _ => 5,
+                    },
                     Self::Device(_) => 5,
                 }
             }

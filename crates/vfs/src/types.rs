@@ -317,6 +317,8 @@ pub struct Limits {
     pub file_flags: u32,
     /// Largest user or group number.
     pub id_max: u32,
+    /// The file that has the space of the log, if there is one: a copy of it is of no use.
+    pub log: Option<Ino>,
 }
 
 /// Bytes of a file that are contiguous on the device.

@@ -18,6 +18,7 @@ use spindle::transfer::{
     Adjust, Adjusted, Failed, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, PastFailures,
     Sink, Source, split,
 };
+use spindle_ffs::LOG_NAME;
 use spindle_vfs::{Error, Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -271,6 +272,11 @@ fn to_image(
             Some(name) => name.clone(),
             None => name_of(source)?,
         };
+        if name == LOG_NAME && dir.ino() == vfs.fs().root() {
+            return Err(Failure::new("is the name of the log of a file system; give the copy another name"))
+                .named(&inside(&name))
+                .context(image);
+        }
         let exists = |path: &[u8]| match resolve(vfs, &inside(path), false) {
             Ok(_) => Ok(true),
             Err(e) if e.is(&Error::NotFound) || e.is(&Error::NotDirectory) => Ok(false),

@@ -4,11 +4,11 @@ mod dumpdates;
 mod level;
 
 use crate::date;
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Result};
 use crate::image::{self, Losses, ReadArgs};
 use crate::interrupt;
 use crate::logger;
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::progress::Progress;
 use crate::timestamp::source_date_epoch;
 use dumpdates::Dumpdates;
@@ -17,9 +17,9 @@ use spindle::dump::{Honor, Plan, Stamp};
 use spindle::{Image, Spec, partition};
 use spindle_clock::{Clock, SystemClock};
 use spindle_report::number;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Dump an image, or what has changed in it, as dump(8)
@@ -85,17 +85,11 @@ fn parse_label(text: &str) -> Result<String, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let to_stdout = args.file == Path::new("-");
-    if to_stdout && io::stdout().is_terminal() {
-        return Err(Failure::usage("will not write a dump to a terminal; redirect it to a file or a pipe"));
-    }
     interrupt::watch()?;
     let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
     let spec = partition::find(&args.image)?;
-    if !to_stdout {
-        outfile::refuse_input(&args.file, &spec.path)?;
-        outfile::check(&args.file, args.out.force)?;
-    }
+    outfile::refuse_input(&args.file, &spec.path)?;
+    outfile::check(&args.file, Kind::Dump, args.out.force)?;
     if args.update {
         Dumpdates::check_writable(&args.dumpdates).context(args.dumpdates.display())?;
     }
@@ -153,23 +147,20 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
         plan.files()
     ));
     let progress = Progress::new("dumping", Some(plan.bytes()));
-    let write = |out: &mut dyn Write| -> Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 20, out);
-        let written = plan.write(&mut out, &lost, &|bytes| progress.step(bytes))?;
-        out.flush()?;
-        let size = number::bytes(written.bytes);
-        logger::note(format_args!("{}: {} files and directories, {size}", args.image, written.files));
-        Ok(())
+    let out = Out::create(&args.file, Kind::Dump, args.out.force)?;
+    let write = || -> Result<_> {
+        let mut stream = BufWriter::with_capacity(1 << 20, out.writer()?);
+        let written = plan.write(&mut stream, &lost, &|bytes| progress.step(bytes))?;
+        stream.flush()?;
+        if !out.is_stream() {
+            // What dumpdates says is durable must be.
+            out.file().sync_all()?;
+        }
+        Ok(written)
     };
-    if args.file == Path::new("-") {
-        return write(&mut io::stdout().lock());
-    }
-    let mut file = outfile::create(&args.file, args.out.force)?;
-    let written = if file.metadata()?.is_file() {
-        // What dumpdates says is durable must be.
-        write(&mut file).and_then(|()| Ok(file.sync_all()?))
-    } else {
-        write(&mut interrupt::Writer(file))
-    };
-    written.context(args.file.display()).inspect_err(|_| outfile::remove_unfinished(&args.file))
+    let written = write().context(&out.name)?;
+    out.finish()?;
+    let size = number::bytes(written.bytes);
+    logger::note(format_args!("{}: {} files and directories, {size}", args.image, written.files));
+    Ok(())
 }

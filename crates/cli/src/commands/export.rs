@@ -1,10 +1,10 @@
 //! `spindle export`
 
 use crate::caller::Caller;
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Result};
 use crate::image::{self, Failures, Losses, ReadArgs};
 use crate::interrupt;
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::progress::Progress;
 use crate::target::Target;
 use spindle::path::resolve;
@@ -13,9 +13,9 @@ use spindle::transfer::{
 };
 use spindle_vfs::{Node, Vfs};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Export an image, or a part of it, to a directory or a tar stream
@@ -56,11 +56,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let caller = Caller::find();
     let source = Target::in_image(&args.source)?;
     let target = &args.target;
-    let to_stdout = target == Path::new("-");
-    let is_tar = to_stdout || args.tar || target.extension().is_some_and(|ext| ext == "tar");
-    if !to_stdout {
-        interrupt::watch()?;
-    }
+    let is_tar = outfile::is_stdout(target) || args.tar || target.extension().is_some_and(|ext| ext == "tar");
+    interrupt::watch()?;
     let progress = Progress::new("exporting", None);
     let (losses, failures) = (Losses::default(), Failures::default());
     let lost = |error| losses.add(&source.image, error);
@@ -69,24 +66,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let root = resolve(vfs, &source.path, true).context(image)?;
         let from = From { vfs, path: &source.path, lost: &lost, progress: &progress };
         let failed_in_tar = |path: &[u8], error| failures.add_file(path, error);
-        if to_stdout {
-            if io::stdout().is_terminal() {
-                return Err(Failure::usage(
-                    "will not write a tar stream to a terminal; redirect it to a file or a pipe",
-                ));
-            }
-            let out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-            let mut sink = TarWriter::new(out, "standard output").past_failures(&failed_in_tar);
-            from.send(root, &mut sink).and_then(|()| Ok(sink.finish()?))
-        } else if is_tar {
-            let file = outfile::create(target, args.out.force)?;
-            let out: Box<dyn Write> =
-                if file.metadata()?.is_file() { Box::new(file) } else { Box::new(interrupt::Writer(file)) };
-            let out = BufWriter::with_capacity(1 << 20, out);
-            let name = target.display().to_string();
-            let mut sink = TarWriter::new(out, name).past_failures(&failed_in_tar);
+        if is_tar {
+            let out = Out::create(target, Kind::Tar, args.out.force)?;
+            let stream = BufWriter::with_capacity(1 << 20, out.writer()?);
+            let mut sink = TarWriter::new(stream, &out.name).past_failures(&failed_in_tar);
             let sent = from.send(root, &mut sink).and_then(|()| Ok(sink.finish()?));
-            sent.inspect_err(|_| outfile::remove_unfinished(target))
+            drop(sink);
+            sent.and_then(|()| out.finish())
         } else {
             std::fs::create_dir_all(target).context(target.display())?;
             let failed = |path: &[u8], error| {

@@ -1,6 +1,7 @@
 //! `spindle import`
 
 use super::mkdir::make_all;
+use super::restore::NEW;
 use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Failures, WriteArgs};
@@ -19,7 +20,7 @@ use spindle::newfs::{
     Created, Fitted, NewFs, Parameters, Plan, Room, Wanted, clock, misfits_in, old, open_new, plan_to_fit,
     seed,
 };
-use spindle::path::resolve;
+use spindle::path::{resolve, sorted_names};
 use spindle::transfer::{
     self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Sink,
     Source as _, TarReader, Times, rehearse,
@@ -30,7 +31,7 @@ use spindle_v7::Format;
 use spindle_vfs::{Error, Privilege, SetAttr};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -105,8 +106,8 @@ pub struct Args {
     /// Make the size a multiple of this
     #[arg(short = 'R', long, value_name = "SIZE", value_parser = text::parse_bytes)]
     round_size: Option<u64>,
-    /// A manifest of mtree(5): what it lists gets its owners, permissions, times, flags, link
-    /// targets and contents, and is created if SOURCE does not have it
+    /// A manifest of mtree(5), - for standard input: what it lists gets its owners, permissions,
+    /// times, flags, link targets and contents, and is created if SOURCE does not have it
     ///
     /// Files that it does not list are imported as they are; see -x. Checksums are not compared.
     #[arg(short = 'F', long, value_name = "FILE")]
@@ -236,6 +237,9 @@ impl Source {
             return Err(Failure::usage("SOURCE is a manifest itself; give one without -F"));
         }
         let manifest = listed.or(args.manifest.as_ref());
+        if matches!(tree, Tree::Stdin) && manifest.is_some_and(|path| path == Path::new("-")) {
+            return Err(Failure::usage("standard input can be either the source or the manifest"));
+        }
         if manifest.is_none() && (args.only_listed || args.user_db.is_some()) {
             return Err(Failure::usage("-x and -N belong to a manifest (-F)"));
         }
@@ -303,11 +307,18 @@ fn is_manifest(path: &Path) -> Result<bool> {
 /// Reads a manifest, with the numbers of users from this directory, or from /etc.
 fn read_manifest(path: &Path, user_db: Option<&Path>) -> Result<Manifest> {
     let read = |path: &Path| std::fs::read(path).context(path.display());
+    let text = if path == Path::new("-") {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text).context("standard input")?;
+        text
+    } else {
+        read(path)?
+    };
     let dir = user_db.unwrap_or(Path::new("/etc"));
     let master = dir.join("master.passwd");
     let passwd = if user_db.is_some() && master.exists() { master } else { dir.join("passwd") };
     let names = Names::parse(&read(&passwd)?, &read(&dir.join("group"))?);
-    Ok(Manifest::parse(&path.display().to_string(), &read(path)?, &names)?)
+    Ok(Manifest::parse(&path.display().to_string(), &text, &names)?)
 }
 
 /// Opens a tar file, or a named pipe, whose reads wait for a writer and can be interrupted.
@@ -496,6 +507,13 @@ fn full(failure: &Failure, image: &str) -> Failure {
     Failure::new(format!("{failure}; {image} is full: give a larger size with -s"))
 }
 
+/// Adds the remedy to a failure for lack of space below the image.
+fn host_full(failure: &Failure) -> Failure {
+    Failure::new(format!(
+        "{failure}; the file system that holds the image is full, not the image: free space there"
+    ))
+}
+
 /// Fills the file system.
 fn fill(
     args: &Args,
@@ -529,7 +547,13 @@ fn fill(
         if !dir.is_dir() {
             return Err(Error::NotDirectory).context(target.display());
         }
-        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed);
+        if sorted_names(vfs, dir.ino())?.iter().any(|name| !NEW.contains(&&name[..])) {
+            logger::note(format_args!(
+                "{}: has files already: they stay, but those that the source has too are replaced",
+                target.display()
+            ));
+        }
+        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed).without_log();
         let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
         let walked = source.walk(&mut sink);
         // Directories get their permissions and times in any case.
@@ -541,8 +565,16 @@ fn fill(
             vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
             Ok(())
         });
-        let no_space = |failure: &Failure| failure.is(&Error::NoSpace);
-        done.map_err(|failure| if no_space(&failure) { full(&failure, &target.image) } else { failure })
+        done.map_err(|failure| match failure {
+            Failure::Message { ref error, .. } if error.is(&Error::NoSpace) => {
+                if error.is_of_device() {
+                    host_full(&failure)
+                } else {
+                    full(&failure, &target.image)
+                }
+            }
+            failure => failure,
+        })
     })?;
     Ok(failures.exit_code())
 }

@@ -1,7 +1,7 @@
 //! `spindle lab`
 
 use crate::error::{Context, FAILED, Failure, Result};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress as Bar;
 use crate::suggest::{did_you_mean, nearest};
@@ -275,7 +275,7 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
 }
 
 fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, force: bool) -> Result<()> {
-    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), Kind::Result, content, force);
     put(format!("{}.txt", experiment.id), text)?;
     let report = ExperimentReport::of(experiment, Some(outcome));
     let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::new(e.to_string()))?;

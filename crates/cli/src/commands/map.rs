@@ -6,7 +6,7 @@ mod svg;
 
 use crate::error::{Context, Failure, Result};
 use crate::inspect::{InspectArgs, open_to_read};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Err(Failure::usage("--svg draws the map of the whole file system; leave out the path"));
     }
     if let Some(svg) = &args.svg {
-        outfile::check(svg, args.out.force)?;
+        outfile::check(svg, Kind::Picture, args.out.force)?;
     }
     let opened = open_to_read(&args.image, args.read)?;
     let mut inspector = Inspector::new(&*opened.device, &opened.superblock);
@@ -133,9 +133,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     });
     drop(progress);
     if let Some(path) = &args.svg {
-        let mut file = outfile::create(path, args.out.force)?;
         let drawn = svg::draw(&args.image, &opened.superblock.layout, &survey)?;
-        std::io::Write::write_all(&mut file, drawn.as_bytes()).context(path.display())?;
+        outfile::write(path, Kind::Picture, drawn, args.out.force)?;
+        if outfile::is_stdout(path) {
+            return damage(args, &survey);
+        }
     }
     let mut out = Output::stdout();
     let layout = &opened.superblock.layout;

@@ -4,7 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{await_last_mount, print_log_notes};
 use crate::logger;
 use crate::mounted::{Mount, quota_files};
-use crate::outfile;
+use crate::outfile::{self, Out};
 use crate::suggest::{did_you_mean, nearest};
 use spindle::control::{Answering, Name, Request, Service, request};
 use spindle::image::{Family, reasons};
@@ -237,7 +237,7 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
     // Opening the image may create a log, so check the directory first.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
     if let Some(trace) = &options.trace {
-        outfile::refuse_image(trace, "")?;
+        outfile::refuse(trace, outfile::Kind::Trace, "")?;
     }
     let mut spec = image?;
     if let Some(offset) = options.offset {
@@ -309,10 +309,14 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         .as_deref()
         .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
         .transpose()?;
-    let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
     let image = Arc::new(MountedImage::new(spec.clone(), image));
     let fs: Arc<dyn FileSystem> = image.clone();
+    let (recorder, recording) = recorder.unzip();
+    let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
     let mounted = |remounter: Remounter| {
+        if let Some(Err(error)) = recording.map(Out::finish) {
+            log::error!("the trace takes no place: {error}");
+        }
         let names = [Ok(Name::of_mount(&remounter.device())), image.name()];
         let mount = Mount::new(image, remounter, options.clone(), open_options);
         let answering: Arc<dyn Answering> = Arc::new(mount);
@@ -336,7 +340,8 @@ fn is_block_device(path: &Path) -> bool {
 }
 
 /// Starts recording the use of the files of the mount.
-fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<Arc<Recorder>> {
+/// Returns also its file, which takes its place when the mount has succeeded.
+fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<(Arc<Recorder>, Out)> {
     let dir = dir.canonicalize().context(dir.display())?;
     let parent = std::path::absolute(file).context(file.display())?;
     let parent = parent.parent().unwrap_or(&parent).canonicalize().context(file.display())?;
@@ -352,7 +357,10 @@ fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<Arc<Record
         log::error!("stopped recording into {}: {error}", name.display());
     };
     let clock = Arc::new(SystemClock);
-    Ok(Arc::new(Recorder::start(file, &source, (&dir.to_string_lossy(), root), clock, failed)?))
+    let out = Out::create(file, outfile::Kind::Trace, false)?;
+    let to = (out.handle()?, file);
+    let recorder = Recorder::start(to, &source, (&dir.to_string_lossy(), root), clock, failed)?;
+    Ok((Arc::new(recorder), out))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub struct Args {
 }
 
 /// The names that a new file system may have in its root directory.
-const NEW: [&[u8]; 3] = [b"lost+found", b".snap", LOG_NAME];
+pub(super) const NEW: [&[u8]; 3] = [b"lost+found", b".snap", LOG_NAME];
 
 /// What is damaged or missing in dumps: each is a message on standard error, and makes the command
 /// fail in the end.

@@ -49,7 +49,7 @@ fn all_output_formats() {
 #[test]
 fn refused() {
     let bench = bench_with_trace();
-    bench.fails("trace analyze none", 1, &["none: No such file or directory"]);
+    bench.fails("trace analyze none", 1, &["none: no such file or directory"]);
     bench.fails("trace analyze x.trace --by nobody", 2, &["nobody"]);
     bench.fails("trace analyze x.trace --json --csv", 2, &["--json", "--csv"]);
 }

@@ -147,7 +147,7 @@ fn targets_are_made_when_there_is_something_for_them() {
     assert!(!bench.path("o").exists() && !bench.path("o.tar").exists());
 
     bench.shell("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"src/sock\")'");
-    bench.ok("import src a.img:/");
+    assert!(bench.run("import src a.img:/").err.contains("a.img:/: has files already"));
     let ran = bench.run("export a.img o.tar");
     assert!(
         ran.code == 0 && ran.err.contains("left out: 1 sockets") && ran.err.contains(": sock"),

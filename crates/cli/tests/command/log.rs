@@ -226,3 +226,65 @@ fn unclean_images_get_no_log() {
     bench.fails("tunefs --force --log a.img", 1, &["cannot create a log", "not unmounted cleanly"]);
     assert!(bench.ok("info a.img").contains("not clean"));
 }
+
+/// Promise: no copy of a tree has the file of the log, and no import brings one: it says that it
+/// was left out, fills an image that has a log, and the first mount of a new image creates one.
+#[test]
+fn the_log_is_not_copied() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    stderr_of(&bench, "mount a.img mnt");
+    bench.write("mnt/file", "content");
+    bench.write("mnt/zz/last", "last");
+    bench.shell("cp -a mnt tree; tar -C mnt -cf old.tar .; test -s tree/.spindlelog");
+    stderr_of(&bench, "umount mnt");
+    bench.ok("export a.img out");
+    bench.ok("export a.img out.tar");
+    bench.ok("cp -r a.img:/ copied");
+    bench.shell("test ! -e out/.spindlelog; test ! -e copied/.spindlelog; test -e copied/zz/last");
+    bench.shell("! tar tf out.tar | grep spindlelog; tar tf out.tar | grep zz/last");
+    let note = "left out: 1 log of another file system, whose name is kept for the log of the image";
+    for (n, source) in ["tree", "old.tar"].into_iter().enumerate() {
+        let ran = bench.run(&format!("import {source} new{n}.img -s 32m"));
+        assert!(ran.code == 0 && ran.err.contains(note) && ran.err.lines().count() == 1, "{}", ran.err);
+        assert!(!bench.ok(&format!("ls -a new{n}.img")).contains(".spindlelog"));
+        let mounted = stderr_of(&bench, &format!("mount new{n}.img mnt"));
+        assert!(mounted.contains("created a"), "{mounted}");
+        assert_eq!(std::fs::read(bench.path("mnt/zz/last")).unwrap(), b"last");
+        stderr_of(&bench, "umount mnt");
+        bench.ok("rm -r a.img:/zz");
+        assert!(stderr_of(&bench, &format!("import {source} a.img")).contains(note));
+        assert_eq!(bench.ok("cat a.img:/zz/last"), "last");
+        bench.check("a.img");
+        assert!(stderr_of(&bench, &format!("import {source} a.img:/below{n}")).contains(note));
+        bench.fails(&format!("cat a.img:/below{n}/.spindlelog"), 1, &["no such file"]);
+    }
+    let kept = "/.spindlelog: is the name of the log of a file system; give the copy another name";
+    bench.fails("cp tree/.spindlelog a.img:/", 1, &[kept]);
+    bench.check("a.img");
+}
+
+/// Promise: where a file has the name of the log, the mount and tunefs name it and the remedy, and
+/// the file stays. A superblock that names a file that is no log any more hides no file.
+#[test]
+fn a_file_in_the_place_of_the_log_is_named() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 32m a.img");
+    stderr_of(&bench, "mount -o nolog a.img mnt");
+    bench.write("mnt/.spindlelog", "mine");
+    stderr_of(&bench, "umount mnt");
+    let why = "no log: /.spindlelog is there, and is no log of this file system; rename or remove it";
+    let mounted = stderr_of(&bench, "mount a.img mnt");
+    assert!(mounted.contains(why), "{mounted}");
+    stderr_of(&bench, "umount mnt");
+    let ran = bench.run("tunefs --log a.img");
+    assert!(ran.code == 1 && ran.err.contains(why), "{}", ran.err);
+    assert_eq!(bench.ok("cat a.img:/.spindlelog"), "mine");
+    bench.ok("export a.img out");
+    bench.shell("test \"$(cat out/.spindlelog)\" = mine");
+    bench.ok("mv a.img:/.spindlelog a.img:/kept");
+    bench.ok("tunefs --log a.img");
+    bench.check("a.img");
+}

@@ -1,5 +1,6 @@
 //! Tests of the program as users run it: they compare output, exit codes and images.
 
+mod acls;
 mod analyze;
 mod areas;
 mod attributes;

@@ -178,7 +178,7 @@ fn usage_is_shown_by_role() {
 fn attributes_are_imported() {
     let bench = set();
     bench.shell("mkdir t && echo text >t/file && setfattr -n user.one -v value t/file t");
-    bench.ok("import t slow/d1:/");
+    assert_eq!(bench.run("import t slow/d1:/").code, 0);
     assert!(bench.ok("stat slow/d1:/file").contains("user.one (5 bytes)"));
     bench.ok("export slow/d0 back");
     assert!(bench.shell("getfattr -hd back/file").contains("user.one=\"value\""));

@@ -36,6 +36,7 @@ impl Default for ModelOptions {
                 birthtime: true,
                 file_flags: u32::MAX,
                 id_max: u32::MAX,
+                log: None,
             },
             block_bytes: 4096,
             blocks: 4096,
@@ -64,6 +65,7 @@ impl ModelOptions {
             birthtime: false,
             file_flags: 0,
             id_max: 0xffff,
+            log: None,
         };
         Self { limits, block_bytes: 512, blocks: 16384, reserve_blocks: 0, ..Self::default() }
     }

@@ -42,8 +42,7 @@ impl Ffs {
     /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that
     /// a recovery found.
     pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
-        let place = self.volume.superblock.lock().log_place();
-        let place = place.map_or(Ok(None), |place| Ok::<_, Error>(self.owns(&place)?.then_some(place)))?;
+        let place = self.own_log()?;
         self.log_ino = place.and_then(|place| place.ino);
         let recovery = matches!(found, FoundLog::Recovery(_));
         let orphans: BTreeMap<u32, u16> = match found {
@@ -102,6 +101,12 @@ impl Ffs {
     /// Returns the bytes of a block of the log.
     fn log_block(&self) -> u64 {
         self.volume.cache.device().info().sector_bytes.into()
+    }
+
+    /// Returns the place of the log that the superblock names, if its space still belongs to it.
+    pub(crate) fn own_log(&self) -> Result<Option<LogPlace>> {
+        let place = self.volume.superblock.lock().log_place();
+        place.map_or(Ok(None), |place| Ok(self.owns(&place)?.then_some(place)))
     }
 
     /// Returns true if the log's space still belongs to it: somebody may have removed the file, and
@@ -176,6 +181,13 @@ impl Ffs {
             without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
             return Ok(());
         }
+        if self.volume.dialect != Dialect::NetBsd && self.has_file_in_place_of_log()? {
+            without(&format!(
+                "/{} is there, and is no log of this file system; rename or remove it, and mount again",
+                String::from_utf8_lossy(LOG_NAME)
+            ));
+            return Ok(());
+        }
         // Before anything is written: all of them will be needed.
         (0..self.layout().fs_ncg).try_for_each(|cgx| self.volume.view_group(cgx, |_| ()))?;
         let Some((at, blocks)) = self.free_run(wanted >> self.layout().fs_bshift)? else {
@@ -188,7 +200,7 @@ impl Ffs {
         self.use_log(self.create_log(ring, identity)?);
         let ino = match self.make_log_file(at, blocks) {
             Ok(ino) => ino,
-            Err(Error::NoSpace | Error::Exists) => {
+            Err(Error::NoSpace) => {
                 without("there is no room for its file");
                 self.volume.cache.set_log(None);
                 self.volume.log = None;
@@ -208,6 +220,12 @@ impl Ffs {
         }
         self.log_ino = Some(ino);
         self.volume.mark_in_use()
+    }
+
+    /// Returns true if the root directory has a file of the name that the log's file gets.
+    fn has_file_in_place_of_log(&self) -> Result<bool> {
+        let root = self.iget(ROOT_INO)?;
+        Ok(self.find_entry(root.ino, &root.state.read(), LOG_NAME)?.is_some())
     }
 
     /// Returns a run of `blocks` free blocks, or the longest there is if a log can be of that size;
@@ -276,9 +294,6 @@ impl Ffs {
                 self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
                 Ok(ino)
             });
-        }
-        if self.find_entry(root.0, &root.1, LOG_NAME)?.is_some() {
-            return Err(Error::Exists);
         }
         self.volume.transact_unmarked(&mut *root.1, |tx, state| {
             self.reserve_entry(tx, root.0, state, LOG_NAME.len(), Privilege::Root)?;

@@ -178,6 +178,8 @@ impl Ffs {
             objections,
         };
         if read_only {
+            // What cannot be read of a log does not keep anybody from the rest.
+            ffs.log_ino = ffs.own_log().ok().flatten().and_then(|place| place.ino);
             if let Err(error) = ffs.check_root() {
                 ffs.lost_root = Some(ffs.stand_in_for_root(Some(error))?);
             }

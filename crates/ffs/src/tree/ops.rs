@@ -60,6 +60,7 @@ impl FileSystem for Ffs {
             birthtime: ufs2,
             file_flags: if self.layout().inode_format == InodeFormat::New { u32::MAX } else { 0 },
             id_max: if self.layout().inode_format == InodeFormat::Old { 0xffff } else { u32::MAX },
+            log: self.log_ino.map(|ino| Ino(ino.into())),
         }
     }
 

@@ -53,6 +53,7 @@ impl FileSystem for Mfs {
             birthtime: true,
             file_flags: u32::MAX,
             id_max: u32::MAX,
+            log: None,
         }
     }
 

@@ -134,7 +134,8 @@ class Node:
         """Yield everything below a directory, each directory before what is in it.
 
         It ends, whatever the image is: no directory is entered twice. What cannot be read is left
-        out, and is one of ``Image.losses``.
+        out, and is one of ``Image.losses``. The file of the log of a UFS is left out, too: a copy
+        of it would be of no use.
         """
         seen = {self.ino}
         levels = [self.iterdir()]
@@ -142,6 +143,8 @@ class Node:
             node = next(levels[-1], None)
             if node is None:
                 levels.pop()
+                continue
+            if node.ino == self._image._native.log:
                 continue
             is_dir = node.is_dir()
             if is_dir and node.ino in seen:

@@ -34,8 +34,7 @@ impl Default for Honor {
 }
 
 /// What is in a dump.
-pub struct Plan<'a> {
-    pub(super) image: &'a Image,
+pub struct Plan {
     pub(super) vfs: Vfs,
     pub(super) stamp: Stamp,
     /// Dialect by which device numbers are encoded.
@@ -51,6 +50,8 @@ pub struct Plan<'a> {
     /// Number of the last inode of the file system.
     pub(super) last: u32,
     bytes: u64,
+    /// The file that has the space of the log.
+    log: Option<Ino>,
     /// Directories that have the flag `nodump`, or are below one.
     excluded: HashSet<u32>,
     /// Files that are not dumped because of the flag, and may be others than those that the dump
@@ -58,14 +59,14 @@ pub struct Plan<'a> {
     doubtful: Vec<u32>,
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// Finds out what is in the dump of a file system with this stamp. `lost` is called with what
     /// cannot be read, and `step` again and again: the plan ends if it fails.
     ///
     /// # Errors
     /// If the file system is of a kind that cannot be dumped; those of `step`.
     pub fn new(
-        image: &'a Image,
+        image: &Image,
         stamp: Stamp,
         honor: Honor,
         lost: &dyn Fn(Error),
@@ -77,7 +78,6 @@ impl<'a> Plan<'a> {
         let vfs = image.vfs();
         let files = vfs.statfs().map_or(0, |stat| stat.files);
         let mut plan = Self {
-            image,
             stamp,
             dialect: image.dialect().unwrap_or(Dialect::Bsd43),
             in_use: InodeMap::default(),
@@ -86,6 +86,7 @@ impl<'a> Plan<'a> {
             links: HashMap::new(),
             last: u32::try_from(files).unwrap_or(u32::MAX).saturating_add(ROOT),
             bytes: 0,
+            log: vfs.fs().limits().log,
             excluded: HashSet::new(),
             doubtful: Vec::new(),
             vfs,
@@ -182,7 +183,7 @@ impl<'a> Plan<'a> {
         let (name, flags) = SUJ_FILE;
         let flags = flags | UF_NODUMP;
         let is_suj = dir == Some(ROOT) && visit.name() == name && visit.attr.flags & flags == flags;
-        is_suj || self.image.log_ino() == Some(ino)
+        is_suj || self.log == Some(Ino(ino.into()))
     }
 
     /// Puts a file into the dump.

@@ -18,7 +18,7 @@ pub struct Written {
     pub bytes: u64,
 }
 
-impl Plan<'_> {
+impl Plan {
     /// Writes the dump to `out`. `lost` is called with what cannot be read and is therefore missing
     /// in it, or zeros; `step` with the bytes written, again and again: the dump ends if it fails.
     ///

@@ -4,6 +4,7 @@ use super::stream::{Next, Report, Stream};
 use crate::error::{Context, Error, Result};
 use crate::transfer::Content;
 use spindle_dump::{Body, Event, Form, Reader, attributes as records};
+use spindle_ffs::acl::for_linux;
 use std::io::Read;
 
 /// Full names and values of extended attributes.
@@ -18,12 +19,20 @@ const MAX_EXT2: usize = 1 << 16;
 /// wrong with them.
 pub(super) fn attributes<R: Read>(reader: &mut Reader<R>, body: Body) -> Result<Found> {
     let endian = reader.endian();
-    if body != Body::Attributes {
-        return Ok(records::decode(&reader.attributes()?, endian));
+    let (mut found, wrong) = if body == Body::Attributes {
+        let mut bytes = vec![0; MAX_EXT2];
+        let len = reader.data(&mut bytes)?.filter(|piece| piece.at == 0).map_or(0, |piece| piece.len);
+        records::decode_ext2(&bytes[..len], endian)
+    } else {
+        records::decode(&reader.attributes()?, endian)
+    };
+    // Lists as such, and not as attributes that mean nothing where lists are switched off.
+    for (name, value) in &mut found {
+        if let Some((shown, list)) = for_linux(name, value) {
+            (*name, *value) = (shown.to_vec(), list);
+        }
     }
-    let mut bytes = vec![0; MAX_EXT2];
-    let len = reader.data(&mut bytes)?.filter(|piece| piece.at == 0).map_or(0, |piece| piece.len);
-    Ok(records::decode_ext2(&bytes[..len], endian))
+    Ok((found, wrong))
 }
 
 /// The content of the file that comes next in a stream.

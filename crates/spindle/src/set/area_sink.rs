@@ -2,10 +2,9 @@
 //! it, and everything else is copied.
 
 use crate::error::{Context, Result};
-use crate::image::{Family, Image};
+use crate::image::Image;
 use crate::path::resolve;
 use crate::transfer::{Body, Content, ImageSink, NewFiles, Node, Sink, join};
-use spindle_ffs::LOG_NAME;
 use spindle_mfs::Mfs;
 use spindle_vfs::{Extent, Node as Held, Vfs};
 
@@ -74,9 +73,6 @@ impl<'a> AreaSink<'a> {
 
 impl Sink for AreaSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
-        if node.path == LOG_NAME && self.image.family() == Family::Ffs {
-            return Ok(());
-        }
         let Body::File { size, .. } = node.body else { return self.sink.put(node) };
         let runs = self.runs(node.path, size, node.meta.flags).named(node.path)?;
         let is_hole = runs.as_ref().is_some_and(Vec::is_empty);

@@ -2,14 +2,17 @@
 //!
 //! Existing files are replaced; existing directories are kept and filled. With `preserve`, a
 //! directory gets its times after all its entries, and directories that are not part of the source
-//! keep their times. Symbolic links to directories on a path are followed within the image.
+//! keep their times. Symbolic links to directories on a path are followed within the image. A file
+//! that would be in the place of the image's log is left out, with a warning.
 
 use super::{
-    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, names, split, time_misfit,
+    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, names, split,
+    time_misfit,
 };
 use crate::error::{Context, Error, Result};
 use crate::path::{child, resolve};
 use spindle_clock::Timestamp;
+use spindle_ffs::LOG_NAME;
 use spindle_vfs::Node as Held;
 use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
@@ -49,6 +52,8 @@ pub struct ImageSink<'a> {
     xattrs: bool,
     /// It has access control lists.
     acls: bool,
+    /// It makes no file of the name of a log ([`LOG_NAME`]) at its root.
+    without_log: bool,
     /// What to call with an attribute that the format cannot store.
     failed: Option<Failed<'a>>,
     left_out: LeftOut,
@@ -106,17 +111,25 @@ impl<'a> ImageSink<'a> {
             new,
             xattrs,
             acls,
+            without_log: root.ino() == fs.root(),
             failed: None,
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
         }
     }
 
-    /// Returns a sink that calls `failed` with each file whose times the format cannot store; the
-    /// nearest take their place.
+    /// Returns a sink that calls `failed` with each file whose times the format cannot store, and
+    /// the nearest take their place, or which loses an access control list.
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
+    }
+
+    /// Returns a sink that also leaves out the log of a source that is a whole tree, wherever that
+    /// tree goes; in the root directory of an image this is so in any case.
+    #[must_use]
+    pub fn without_log(self) -> Self {
+        Self { without_log: true, ..self }
     }
 
     fn top(&self) -> Ino {
@@ -220,12 +233,14 @@ impl<'a> ImageSink<'a> {
         if !self.new.preserve {
             return Ok(());
         }
-        self.set_xattrs(ino, path, meta)?;
-        self.set_final(ino, &FinalAttrs::of_meta(meta))
+        let perm = self.set_xattrs(ino, path, meta)?;
+        self.set_final(ino, &FinalAttrs { perm, ..FinalAttrs::of_meta(meta) })
     }
 
     /// Sets the attributes of a file, in the place of lists that it has got from its directory.
-    fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<()> {
+    /// Returns its permissions, which are others if it loses its list.
+    fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<u32> {
+        let mut perm = meta.perm;
         let lists = if self.acls { self.fs.listxattr(ino)? } else { Vec::new() };
         for name in lists.iter().filter(|name| is_acl_name(name)) {
             self.fs.removexattr(ino, name)?;
@@ -234,16 +249,34 @@ impl<'a> ImageSink<'a> {
             let list = spindle_ffs::acl::for_linux(name, value).filter(|_| self.acls);
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
             let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
-            if !self.xattrs || !ours {
-                self.left_out.xattrs.add(path);
-                continue;
-            }
-            match self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root) {
+            let can_be_set = self.xattrs && ours && (self.acls || !is_acl_name(name));
+            let set = if can_be_set {
+                self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root)
+            } else {
+                Err(FsError::NotSupported)
+            };
+            match set {
+                Err(FsError::NotSupported) if acl::is_list(name) => {
+                    if let Some(without) = acl::lost(name, value, perm) {
+                        perm = without;
+                        self.lose_list(path, name)?;
+                    }
+                }
                 Err(FsError::NotSupported) => self.left_out.xattrs.add(path),
-                other => other.named(name)?,
+                set => set.named(name)?,
             }
         }
-        Ok(())
+        Ok(perm)
+    }
+
+    /// Reports a list that the image cannot have.
+    fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
+        const NONE: &str = "the image has none (on UFS2, tunefs -a enable switches them on)";
+        let Some(failed) = self.failed else {
+            self.left_out.lists.add(path);
+            return Ok(());
+        };
+        failed(path, acl::left_out(name, NONE))
     }
 
     /// Removes the file `name` if it exists; refuses to remove a directory.
@@ -280,13 +313,14 @@ impl<'a> ImageSink<'a> {
             },
             Err(e) => return Err(e.into()),
         };
+        let mut attrs = None;
         if self.new.preserve {
             if !made {
                 self.set_owner(dir.ino(), meta)?;
             }
-            self.set_xattrs(dir.ino(), path, meta)?;
+            let perm = self.set_xattrs(dir.ino(), path, meta)?;
+            attrs = Some(FinalAttrs { perm, ..FinalAttrs::of_meta(meta) });
         }
-        let attrs = self.new.preserve.then(|| FinalAttrs::of_meta(meta));
         self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
         Ok(())
     }
@@ -383,6 +417,10 @@ impl<'a> ImageSink<'a> {
 
 impl Sink for ImageSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
+        if self.without_log && node.path == LOG_NAME && matches!(node.body, Body::File { .. }) {
+            self.left_out.logs.add(node.path);
+            return Ok(());
+        }
         let (dir, name) = split(node.path);
         self.enter(dir)?;
         if let (true, Some(failed)) = (self.new.preserve, self.failed)
@@ -397,8 +435,8 @@ impl Sink for ImageSink<'_> {
             }
             if self.new.preserve {
                 self.set_owner(self.root, &node.meta)?;
-                self.set_xattrs(self.root, node.path, &node.meta)?;
-                self.root_final = Some(FinalAttrs::of_meta(&node.meta));
+                let perm = self.set_xattrs(self.root, node.path, &node.meta)?;
+                self.root_final = Some(FinalAttrs { perm, ..FinalAttrs::of_meta(&node.meta) });
             }
             return Ok(());
         }

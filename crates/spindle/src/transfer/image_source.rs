@@ -3,7 +3,8 @@
 //! The file system may be damaged or hostile. Names are checked, and no directory is entered twice
 //! (where all symbolic links are followed, not within itself), so the walk always ends. It fails at
 //! the first thing that cannot be read, or ([`ImageSource::past_damage`]) says what is lost and
-//! goes on.
+//! goes on. The file of the log is left out: elsewhere it would be of no use, and in the way of the
+//! log of another file system.
 
 use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
@@ -79,6 +80,7 @@ impl Source for ImageSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
         let reader = Reader { vfs: self.vfs, prefix: self.prefix, at: self.at, lost: self.lost };
         let prefix = &reader.prefix[..];
+        let log = self.vfs.fs().limits().log;
         let mut links = Links::default();
         let mut directories = HashSet::from([self.root.ino()]);
         let mut levels: Vec<Level<'_>> = Vec::new();
@@ -98,6 +100,9 @@ impl Source for ImageSource<'_> {
             let (dir, mut behind_link) = (level.dir.ino(), level.behind_link);
             let found = child(reader.vfs, dir, &name).map_err(Error::from);
             let Some(mut node) = reader.read(&path, found)? else { continue };
+            if log == Some(node.ino()) {
+                continue;
+            }
             let is_followed = self.follow == Follow::All && node.attr().kind == FileKind::Symlink;
             if is_followed {
                 let found = followed(reader.vfs, dir, &name).map_err(Error::from);

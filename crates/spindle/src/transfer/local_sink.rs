@@ -9,10 +9,10 @@
 //! by those of `rustix`, some of which are system calls in any case.
 
 use super::{
-    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, check_name, complete, join, names, split,
+    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, join, names, split,
 };
 use crate::error::{Context, Error, Result};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, setxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
 use spindle_vfs::acl::is_acl_name;
@@ -146,27 +146,56 @@ impl<'a> LocalSink<'a> {
             self.attribute(path, "permissions", done)?;
             return Ok(());
         }
+        let perm =
+            self.set_xattrs(path, meta, |name, value| fsetxattr(file, name, value, XattrFlags::empty()))?;
+        let owned = self.set_owner(path, meta, |uid, gid| fchown(file, Some(uid), Some(gid)))?;
+        self.attribute(path, "permissions", set_mode(perm_of(perm, owned)))?;
+        self.attribute(path, "times", rustix::fs::futimens(file, &times(meta)))?;
+        Ok(())
+    }
+
+    /// Sets extended attributes and access control lists by `set`. Returns the permissions of the
+    /// file, which are others if it loses its list.
+    fn set_xattrs(
+        &mut self,
+        path: &[u8],
+        meta: &Meta,
+        set: impl Fn(&OsStr, &[u8]) -> rustix::io::Result<()>,
+    ) -> Result<u32> {
+        let mut perm = meta.perm;
         for (name, value) in &meta.xattrs {
             let list = spindle_ffs::acl::for_linux(name, value);
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
-            let set = if name.starts_with(b"user.") || is_acl_name(name) {
-                fsetxattr(file, OsStr::from_bytes(name), value, XattrFlags::empty())
+            let done = if name.starts_with(b"user.") || is_acl_name(name) {
+                set(OsStr::from_bytes(name), value)
             } else {
                 Err(Errno::OPNOTSUPP)
             };
-            match set {
+            match done {
+                Err(_) if acl::is_list(name) => {
+                    if let Some(without) = acl::lost(name, value, perm) {
+                        perm = without;
+                        self.lose_list(path, name)?;
+                    }
+                }
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {
                     self.left_out.xattrs.add(path);
                 }
-                set => {
-                    self.attribute(path, "extended attributes", set)?;
+                done => {
+                    self.attribute(path, "extended attributes", done)?;
                 }
             }
         }
-        let owned = self.set_owner(path, meta, |uid, gid| fchown(file, Some(uid), Some(gid)))?;
-        self.attribute(path, "permissions", set_mode(perm_of(meta, owned)))?;
-        self.attribute(path, "times", rustix::fs::futimens(file, &times(meta)))?;
-        Ok(())
+        Ok(perm)
+    }
+
+    /// Reports a list that the file system here cannot have.
+    fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
+        let Some(failed) = self.failed else {
+            self.left_out.lists.add(path);
+            return Ok(());
+        };
+        failed(path, acl::left_out(name, "the file system does not take it"))
     }
 
     /// Sets owner and group by `set`. Returns false if they are not those of `meta`.
@@ -196,9 +225,6 @@ impl<'a> LocalSink<'a> {
             return Ok(());
         }
         let path = &self.path_of(name.as_bytes());
-        for _ in &meta.xattrs {
-            self.left_out.xattrs.add(path);
-        }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(self.top(), name, flags, Mode::empty())?;
         let made = rustix::fs::fstat(&fd)?;
@@ -208,9 +234,14 @@ impl<'a> LocalSink<'a> {
         }
         // A descriptor opened with O_PATH does not allow fchown and fchmod.
         let by_fd = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let perm = self.set_xattrs(path, meta, |name, value| {
+            // Through the descriptor of a symbolic link it would be that of another file.
+            let can_have = kind != FileType::Symlink && is_acl_name(name.as_bytes());
+            if can_have { setxattr(&by_fd, name, value, XattrFlags::empty()) } else { Err(Errno::OPNOTSUPP) }
+        })?;
         let owned = self.set_owner(path, meta, |uid, gid| chown(&by_fd, Some(uid), Some(gid)))?;
         if kind != FileType::Symlink {
-            let mode = Permissions::from_mode(perm_of(meta, owned));
+            let mode = Permissions::from_mode(perm_of(perm, owned));
             self.attribute(path, "permissions", std::fs::set_permissions(&by_fd, mode))?;
         }
         let done = rustix::fs::utimensat(&fd, "", &times(meta), AtFlags::EMPTY_PATH);
@@ -329,7 +360,7 @@ impl<'a> LocalSink<'a> {
                 match rustix::io::pwrite(fd, &self.buffer[done..len], at + done as u64) {
                     Ok(n) => done += n,
                     Err(Errno::INTR) => {}
-                    Err(e) => return Err(e.into()),
+                    Err(e) => return Err(e).context("writing the copy"),
                 }
             }
             end = at + len as u64;
@@ -417,8 +448,8 @@ impl Sink for LocalSink<'_> {
 }
 
 /// Returns the permissions that a file gets. With another owner it must not be a set-id program.
-const fn perm_of(meta: &Meta, owned: bool) -> u32 {
-    if owned { meta.perm } else { meta.perm & 0o1777 }
+const fn perm_of(perm: u32, owned: bool) -> u32 {
+    if owned { perm } else { perm & 0o1777 }
 }
 
 /// Writes zeros for a hole.

@@ -6,6 +6,7 @@
 //! directories on it, and the files with several names of which some are still to come. So millions
 //! of files need no more memory than a few.
 
+mod acl;
 mod adjust;
 mod image_content;
 mod image_sink;
@@ -222,10 +223,14 @@ pub type Failed<'a> = &'a dyn Fn(&[u8], Error) -> Result<()>;
 struct LeftOut {
     /// Extended attributes that the target cannot store.
     xattrs: Of,
+    /// Access control lists that the target does not have.
+    lists: Of,
     /// Sockets, which a tar stream cannot contain.
     sockets: Of,
     /// Owners that only root could set.
     owners: Of,
+    /// Files of the name that only the log may have.
+    logs: Of,
 }
 
 /// A number of things, and the paths of the first.
@@ -250,8 +255,10 @@ impl LeftOut {
     fn warn(&self) {
         for (Of { count, first }, what) in [
             (&self.xattrs, "extended attributes, which the target cannot store"),
+            (&self.lists, "access control lists, which the target does not have"),
             (&self.sockets, "sockets, which a tar stream cannot contain"),
             (&self.owners, "owners, which only root can set"),
+            (&self.logs, "log of another file system, whose name is kept for the log of the image"),
         ] {
             if *count > 0 {
                 let shown = |path: &Vec<u8>| if path.is_empty() { "/".into() } else { quoted(path) };

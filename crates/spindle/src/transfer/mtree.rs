@@ -86,6 +86,16 @@ impl Names {
         };
         Self { users: table(passwd), groups: table(group) }
     }
+
+    /// Returns the number of a user.
+    pub(super) fn user(&self, name: &[u8]) -> Option<u32> {
+        self.users.get(name).copied()
+    }
+
+    /// Returns the number of a group.
+    pub(super) fn group(&self, name: &[u8]) -> Option<u32> {
+        self.groups.get(name).copied()
+    }
 }
 
 /// A manifest: entries by path. The path of the root is empty.

@@ -3,6 +3,7 @@
 //! A stream is read once, from front to back. Lengths in headers are not trusted: memory beyond
 //! fixed limits is allocated only as data arrives.
 
+use super::acl;
 use super::pax::{self, Records};
 use super::{Body, Content, Extents, Meta, Node, Sink, Source};
 use crate::error::{Context, Error, Result};
@@ -394,7 +395,9 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
     let mut xattrs = BTreeMap::new();
     for (key, value) in extended.global.iter().chain(extended.records.iter()) {
         if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-            xattrs.insert(name.to_vec(), value.to_vec());
+            xattrs.entry(name.to_vec()).or_insert_with(|| value.to_vec());
+        } else if let Some((name, value)) = acl::attribute(key, value) {
+            xattrs.insert(name, value);
         }
     }
     let mtime = match time("mtime")? {

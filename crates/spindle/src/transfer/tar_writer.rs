@@ -1,10 +1,10 @@
 //! A tar stream as a sink: ustar headers, and extended headers of pax for values that do not fit.
 //!
 //! The same tree gives the same bytes. Extended headers hold long names, large numbers,
-//! nanoseconds, extended attributes (`SCHILY.xattr.`), and the maps of sparse files (GNU's format
+//! nanoseconds, extended attributes (`SCHILY.xattr.`), access control lists, and the maps of sparse files (GNU's format
 //! 1.0).
 
-use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, pax};
+use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, pax};
 use crate::error::{Context, Error, Result};
 use spindle_vfs::Rdev;
 use std::io::Write;
@@ -98,7 +98,10 @@ impl<'a, W: Write> TarWriter<'a, W> {
             }
         }
         for (name, value) in &meta.xattrs {
-            pax::append(&mut records, &[b"SCHILY.xattr.", &name[..]].concat(), value);
+            match acl::record(name, value) {
+                Some((key, text)) => pax::append(&mut records, key, text.as_bytes()),
+                None => pax::append(&mut records, &[b"SCHILY.xattr.", &name[..]].concat(), value),
+            }
         }
         if !records.is_empty() {
             let mut extended = Header::new_ustar();

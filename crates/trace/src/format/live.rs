@@ -12,6 +12,7 @@
 use super::Writer;
 use crate::{Batch, Info, Result};
 use spindle_clock::{Clock, SystemClock};
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -28,13 +29,14 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins a recording in a new or truncated file; `source` is the program that makes it.
+    /// Begins a recording in an empty file, which errors call `path`; `source` is the program that
+    /// makes it.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
-    pub fn create(path: &Path, source: &str) -> Result<Self> {
+    pub fn new(file: File, path: &Path, source: &str) -> Result<Self> {
         let info = Info { source: source.to_owned(), ..Info::default() };
-        let writer = Writer::create(path)?;
+        let writer = Writer::new(file, path)?;
         let now = SystemClock.monotonic();
         let mut live = Self { writer, info, started: now, due: now };
         live.checkpoint()?;

@@ -65,15 +65,17 @@ impl Reader {
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Malformed`] if it is not a trace, has a later version, or is
-    /// unfinished without a checkpoint.
+    /// unfinished without a checkpoint, or with one that has no events although more follows.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let bytes = file.try_clone().map_err(|e| Error::io(path, e))?;
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
-        let file = if whole.has_end().map_err(|e| Error::io(path, e))? {
+        let has_end = whole.has_end().map_err(|e| Error::io(path, e))?;
+        let file = if has_end {
             SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
         } else {
-            let what = "the trace was not finished: its recorder was killed or is still running";
+            let what = "the trace was not finished: its recorder was killed or is still running, or the \
+                        file was cut off";
             let found = whole.last_checkpoint().map_err(|e| Error::io(path, e))?;
             found.ok_or_else(|| Error::malformed(path, "end", what))?
         };
@@ -105,6 +107,11 @@ impl Reader {
                 )));
             }
             Some(_) => {}
+        }
+        if !has_end && found.num_rows() == 0 {
+            let what = "no event can be read: the file was cut off, or its recorder was killed or is \
+                        still running";
+            return Err(Error::malformed(path, "end", what));
         }
         for (wanted, found) in wanted.get_fields().iter().zip(found.schema().get_fields()) {
             if wanted.name() != found.name()

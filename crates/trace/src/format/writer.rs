@@ -47,7 +47,14 @@ impl Writer {
     /// # Errors
     /// [`Error::Io`].
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|e| Error::io(path, e))?;
+        Self::new(File::create(path).map_err(|e| Error::io(path, e))?, path)
+    }
+
+    /// Begins a trace in an empty file, or a pipe, which errors call `path`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn new(file: File, path: &Path) -> Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_column_dictionary_enabled(ColumnPath::from("time"), false)
@@ -107,7 +114,9 @@ impl Writer {
             self.written
         );
         let mut pairs = pairs(info);
-        pairs.push(KeyValue::new(key::NOTE.to_owned(), note));
+        if !info.notes.contains(&note) {
+            pairs.push(KeyValue::new(key::NOTE.to_owned(), note));
+        }
         pairs.push(KeyValue::new(key::UNFINISHED.to_owned(), None));
         let groups = self.file.flushed_row_groups();
         let pairs = with_sums(pairs, groups.iter(), &self.sums);
@@ -127,6 +136,16 @@ impl Writer {
         written.map_err(|e| Error::io(&self.path, e))?;
         self.checkpointed = Some(self.written);
         Ok(())
+    }
+
+    /// Completes a copy of a trace that is not finished, so that it does not count as finished
+    /// either; returns the number of events in it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn finish_unfinished(mut self, info: &Info) -> Result<u64> {
+        self.checkpoint(info)?;
+        Ok(self.written)
     }
 
     /// Completes the file with information about the trace; returns the number of events in it.

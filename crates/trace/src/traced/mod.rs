@@ -21,6 +21,7 @@ use crate::{Batch, Error, Result};
 use spindle_clock::{Clock, Mutex};
 use spindle_vfs::{Action, Caller, Ino, Observer};
 use state::State;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -61,20 +62,20 @@ struct Thread {
 }
 
 impl Recorder {
-    /// Starts a recording into a new file. `source` describes what is recorded, `mounted` is the
-    /// path and inode of the root; `failed` is called at most once, when the file cannot be written
-    /// any more.
+    /// Starts a recording into an empty file, which errors call by its path. `source` describes
+    /// what is recorded, `mounted` is the path and inode of the root; `failed` is called at most
+    /// once, when the file cannot be written any more.
     ///
     /// # Errors
     /// [`Error::Io`] if the file or the thread cannot be created.
     pub fn start(
-        path: &Path,
+        (file, path): (File, &Path),
         source: &str,
         mounted: (&str, Ino),
         clock: Arc<dyn Clock>,
         failed: impl FnOnce(&Error) + Send + 'static,
     ) -> Result<Self> {
-        let file = Live::create(path, source)?;
+        let file = Live::new(file, path, source)?;
         let (queue, batches) = sync_channel::<Batch>(WAITING);
         let write = move || write(file, &batches).map_err(|error| failed(&error));
         let handle =

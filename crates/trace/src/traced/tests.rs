@@ -4,7 +4,6 @@ use super::*;
 use crate::{Columns, Event, Flags, Info, Kind, open};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_vfs::{Attr, FileKind, Ino, OpenFlags, Rdev};
-use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,7 +33,10 @@ const BY: Caller = Caller { user: 1000, process: 0 };
 
 fn recorder(path: &Path) -> Recorder {
     let clock = Arc::new(ManualClock::at(7));
-    Recorder::start(path, "mount test", ("/mnt/", Ino(2)), clock, |error| panic!("{error}")).unwrap()
+    Recorder::start((File::create(path).unwrap(), path), "mount test", ("/mnt/", Ino(2)), clock, |error| {
+        panic!("{error}")
+    })
+    .unwrap()
 }
 
 fn recorded(path: &Path) -> (Vec<(Event, String)>, Info) {
@@ -136,7 +138,9 @@ fn a_file_that_fails_ends_the_recording() {
         FAILURES.fetch_add(1, Ordering::Relaxed);
     };
     let clock = Arc::new(ManualClock::at(7));
-    let recorder = Recorder::start(&path, "mount test", ("/mnt", Ino(2)), clock, failed).unwrap();
+    let recorder =
+        Recorder::start((File::create(&path).unwrap(), &path), "mount test", ("/mnt", Ino(2)), clock, failed)
+            .unwrap();
     // The beginning of the file fits into the pipe; from now on nobody reads it.
     drop(reader.join().unwrap());
     // More than a row group, so that some events are written before the end.
@@ -157,6 +161,8 @@ fn a_file_that_fails_ends_the_recording() {
 #[test]
 fn a_full_disk_is_seen_at_once() {
     let clock = Arc::new(ManualClock::at(7));
-    let error = Recorder::start(Path::new("/dev/full"), "mount test", ("/mnt", Ino(2)), clock, |_| ());
+    let full = Path::new("/dev/full");
+    let file = File::options().write(true).open(full).unwrap();
+    let error = Recorder::start((file, full), "mount test", ("/mnt", Ino(2)), clock, |_| ());
     assert!(error.unwrap_err().to_string().contains("/dev/full"));
 }

@@ -50,6 +50,7 @@ impl FileSystem for V7 {
             birthtime: false,
             file_flags: 0,
             id_max: u16::MAX.into(),
+            log: None,
         }
     }
 

@@ -5,8 +5,9 @@ use super::session::Session;
 use super::structures::mode;
 use crate::error::{Context, Failure, Result};
 use crate::listing;
+use crate::outfile::{Kind, Out};
 use crate::output::Output;
-use crate::{outfile, text};
+use crate::text;
 use spindle_ffs::ROOT_INO;
 use spindle_vfs::FileKind;
 use std::collections::HashSet;
@@ -126,7 +127,8 @@ pub fn dump(session: &mut Session, _: &mut Output, words: &[String]) -> Result<(
     let path = Path::new(&words[1]);
     let mut inspector = session.inspector();
     let inode = inspector.inode(ino)?;
-    let mut file = outfile::create(path, false)?;
+    let out = Out::create(path, Kind::Contents, false)?;
+    let mut file = out.handle()?;
     let mut write = || -> Result<u64> {
         if let Some(target) = &inode.target {
             file.write_all(target)?;
@@ -141,7 +143,8 @@ pub fn dump(session: &mut Session, _: &mut Output, words: &[String]) -> Result<(
         }
         Ok(unread)
     };
-    let unread = write().context(path.display())?;
+    let unread = write().context(&out.name)?;
+    out.finish()?;
     complete(unread)
 }
 

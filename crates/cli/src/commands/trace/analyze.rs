@@ -1,7 +1,7 @@
 //! `spindle trace analyze`
 
 use crate::error::{Context, Failure, Result};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
@@ -99,6 +99,9 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.caches {
+        super::refuse_stdin(&args.trace)?;
+    }
     let wanted = args.wanted();
     let mut columns = Columns::USAGE;
     for dimension in &wanted {
@@ -110,7 +113,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if let Some(file) = &args.html {
         outfile::refuse_input(file, &args.trace)?;
-        outfile::check(file, args.out.force)?;
+        outfile::check(file, Kind::Page, args.out.force)?;
     }
     let mut source = super::open(&args.trace, columns)?;
     let bar = Progress::of_fraction("analysing");
@@ -132,7 +135,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         write(dir, &report, args.out.force)?;
     }
     if let Some(file) = &args.html {
-        outfile::write(file, html(&args.trace, "analyze", &findings, &sections)?, args.out.force)?;
+        let page = html(&args.trace, "analyze", &findings, &sections)?;
+        outfile::write(file, Kind::Page, page, args.out.force)?;
+    }
+    if args.html.as_deref().is_some_and(outfile::is_stdout) {
+        return Ok(ExitCode::SUCCESS);
     }
     let mut out = Output::stdout();
     if args.json {
@@ -182,7 +189,7 @@ pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Sectio
 
 fn write(dir: &Path, report: &Report<'_>, force: bool) -> Result<()> {
     std::fs::create_dir_all(dir).context(dir.display())?;
-    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), Kind::Result, content, force);
     put("analysis.txt".into(), render::sections(report.sections).trim_start())?;
     let json = serde_json::to_string_pretty(report).map_err(|e| Failure::new(e.to_string()))?;
     put("analysis.json".into(), &(json + "\n"))?;

@@ -1,7 +1,7 @@
 //! `spindle trace cachesim`
 
 use crate::error::{Context, Failure, Result};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text::parse_bytes;
@@ -234,7 +234,7 @@ fn csv(simulated: &Simulated) -> String {
 }
 
 fn write(dir: &Path, outcome: &Outcome, simulated: &Simulated, text: &str, force: bool) -> Result<()> {
-    let put = |name: String, content: &str| outfile::write(&dir.join(name), content, force);
+    let put = |name: String, content: &str| outfile::write(&dir.join(name), Kind::Result, content, force);
     put("cachesim.txt".into(), text)?;
     let json = serde_json::to_string_pretty(outcome).map_err(|e| Failure::new(e.to_string()))?;
     put("cachesim.json".into(), &(json + "\n"))?;

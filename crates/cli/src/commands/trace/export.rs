@@ -1,11 +1,12 @@
 //! `spindle trace export`
 
-use crate::error::Result;
-use crate::outfile::{self, OutArgs};
+use crate::error::{Context, Result};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::progress::Progress;
 use spindle_trace::export::{To, export};
 use spindle_trace::format::Columns;
-use std::path::PathBuf;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Export a trace as requests for other cache simulators
@@ -29,7 +30,7 @@ pub struct Args {
     /// The trace
     #[arg(value_name = "TRACE")]
     from: PathBuf,
-    /// The file to write
+    /// The file to write; - for standard output
     #[arg(value_name = "FILE")]
     to: PathBuf,
     #[command(flatten)]
@@ -45,15 +46,28 @@ enum Format {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     outfile::refuse_input(&args.to, &args.from)?;
-    outfile::check(&args.to, args.out.force)?;
+    let (to, kind) = match args.format {
+        Format::OracleGeneral => (To::OracleGeneral, Kind::Requests),
+        Format::Csv => (To::Csv, Kind::RequestTable),
+    };
+    outfile::check(&args.to, kind, args.out.force)?;
     let mut source = super::open(&args.from, Columns::NUMBERS)?;
-    let to = match args.format {
-        Format::OracleGeneral => To::OracleGeneral,
-        Format::Csv => To::Csv,
+    let out = Out::create(&args.to, kind, args.out.force)?;
+    // Records are filled in backwards, which a pipe cannot do.
+    let scratch = (to == To::OracleGeneral && out.is_stream()).then(outfile::scratch).transpose()?;
+    let file = match &scratch {
+        Some(scratch) => scratch.try_clone().context("a temporary file")?,
+        None => out.handle()?,
     };
     let bar = Progress::of_fraction("exporting");
-    let done = export(&mut *source, to, args.block, &args.to, |part| bar.set_fraction(part))?;
+    let file = (file, Path::new(&out.name));
+    let done = export(&mut *source, to, args.block, file, |part| bar.set_fraction(part))?;
     drop(bar);
-    log::info!("{}: {} requests for {} blocks", args.to.display(), done.requests, done.blocks);
+    if let Some(mut scratch) = scratch {
+        scratch.rewind().context("a temporary file")?;
+        io::copy(&mut scratch, &mut out.file()).context(&out.name)?;
+    }
+    log::info!("{}: {} requests for {} blocks", out.name, done.requests, done.blocks);
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }

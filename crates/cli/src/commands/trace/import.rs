@@ -2,12 +2,12 @@
 
 use super::warn_if_unfinished;
 use crate::error::Result;
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_trace::format::{Columns, Writer};
 use spindle_trace::{Batch, FORMATS, open_as};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Convert the trace of another tool
@@ -36,7 +36,7 @@ pub struct Args {
     /// The trace to read; - for standard input
     #[arg(value_name = "TRACE", required_unless_present = "list_formats")]
     from: Option<PathBuf>,
-    /// The file to write
+    /// The file to write; - for standard output
     #[arg(value_name = "FILE", required_unless_present = "list_formats")]
     to: Option<PathBuf>,
     #[command(flatten)]
@@ -47,9 +47,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (Some(from), Some(to)) = (&args.from, &args.to) else { return list() };
     outfile::refuse_input(to, from)?;
-    outfile::check(to, args.out.force)?;
+    outfile::check(to, Kind::Trace, args.out.force)?;
     let mut source = warn_if_unfinished(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
-    let mut writer = Writer::create(to)?;
+    let out = Out::create(to, Kind::Trace, args.out.force)?;
+    let mut writer = Writer::new(out.handle()?, Path::new(&out.name))?;
     let bar = Progress::of_fraction("importing");
     let mut batch = Batch::default();
     while source.next(&mut batch)? {
@@ -58,11 +59,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     drop(bar);
     let info = source.info();
-    let events = writer.finish(&info)?;
+    let events =
+        if source.is_finished() { writer.finish(&info)? } else { writer.finish_unfinished(&info)? };
+    let name = out.name.clone();
+    out.finish()?;
     for note in &info.notes {
         log::info!("{}: {note}", from.display());
     }
-    log::info!("{}: {events} events", to.display());
+    log::info!("{name}: {events} events");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,7 @@ mod report;
 mod show;
 mod synth;
 
-use crate::error::Result;
+use crate::error::{Failure, Result};
 use spindle_trace::{Columns, Source};
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,6 +55,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
+/// Refuses standard input as a trace that is read more than once.
+fn refuse_stdin(path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        return Err(Failure::usage("standard input: the trace is read several times; name a file"));
+    }
+    Ok(())
+}
+
 /// Opens a trace, and warns if its end is missing.
 fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
     Ok(warn_if_unfinished(path, spindle_trace::open(path, columns)?))
@@ -64,7 +72,8 @@ fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
 fn warn_if_unfinished(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
     if !source.is_finished() {
         log::warn!(
-            "{}: the trace is not finished: its writer was killed or is still running; the end is missing",
+            "{}: the trace is not finished: its writer was killed or is still running, or the file \
+             was cut off; the end is missing",
             path.display()
         );
     }

@@ -1,12 +1,12 @@
 //! `spindle trace record`
 
 use crate::error::{Context, Failure, Result};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{Kind, Out, OutArgs};
 use spindle_record::{Filter, Recording, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -33,7 +33,7 @@ EXAMPLES
     spindle trace record -o data.trace --all --mount /srv
     spindle trace record -o tests.trace --path /home/ann/project -- cargo test")]
 pub struct Args {
-    /// The trace to write
+    /// The trace to write; - for standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         prefix: args.path.clone(),
     };
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");
-    outfile::check(&args.output, args.out.force)?;
+    let out = Out::create(&args.output, Kind::Trace, args.out.force)?;
     let signals = Signals::block()?;
-    let mut recording = Recording::start(&wanted, &args.output, source)?;
+    let mut recording = Recording::start(&wanted, (out.handle()?, Path::new(&out.name)), source)?;
     let (ends, end) = channel();
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
@@ -108,6 +108,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let ends = ends.clone();
         std::thread::spawn(move || ends.send(End::Command(child.wait())));
     }
+    // From now on it can be read, even if the recorder is killed.
+    out.finish()?;
     std::thread::spawn(move || {
         while let Ok(is_interrupt) = signals.wait() {
             // A command gets an interrupt from the terminal, too, and decides itself whether it

@@ -123,6 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Replays all copies below a directory of this machine.
 fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> {
+    super::refuse_stdin(&args.trace)?;
     drop(Directory::new(dir)?);
     let files = population(&mut *super::open(&args.trace, Columns::NUMBERS)?)?;
     let mut targets = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::analyze::html;
 use crate::error::Result;
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_lab::advice::{Measured, advise};
@@ -47,9 +47,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    super::refuse_stdin(&args.trace)?;
     if let Some(file) = &args.html {
         outfile::refuse_input(file, &args.trace)?;
-        outfile::check(file, args.out.force)?;
+        outfile::check(file, Kind::Page, args.out.force)?;
     }
     // Warns once about a missing end, instead of in each pass.
     drop(super::open(&args.trace, Columns::NUMBERS)?);
@@ -64,7 +65,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sections = measured.sections(&advice, !args.no_paper);
     if let Some(file) = &args.html {
         let text = html(&args.trace, "report", &measured.findings, &sections)?;
-        outfile::write(file, text, args.out.force)?;
+        outfile::write(file, Kind::Page, text, args.out.force)?;
+    }
+    if args.html.as_deref().is_some_and(outfile::is_stdout) {
+        return Ok(ExitCode::SUCCESS);
     }
     let mut out = Output::stdout();
     if args.json {

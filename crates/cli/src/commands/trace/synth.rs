@@ -1,7 +1,7 @@
 //! `spindle trace synth`
 
 use crate::error::{Context, Failure, Result};
-use crate::outfile::{self, OutArgs};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_report::{Section, render};
@@ -108,6 +108,7 @@ fn model(args: &Args) -> Result<(Model, String)> {
 
 /// Fits a model to a trace. Returns the model and its text.
 fn fitted(trace: &Path) -> Result<(Model, String)> {
+    super::refuse_stdin(trace)?;
     if !trace.exists() {
         let names = Model::BUILT_IN.map(|model| model.0).join(", ");
         return Err(Failure::usage(format!(
@@ -164,9 +165,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let inputs = [args.like.as_ref(), args.model.as_ref(), target];
     inputs.into_iter().flatten().try_for_each(|input| outfile::refuse_input(path, input))?;
-    outfile::check(path, args.out.force)?;
+    if target.is_some() && outfile::is_stdout(path) {
+        return Err(Failure::usage("--check reads the new trace again; write it to a file"));
+    }
+    let out = Out::create(path, Kind::Trace, args.out.force)?;
     let mut source = Synthesis::new(model, length, args.seed);
-    let mut writer = Writer::create(path)?;
+    let mut writer = Writer::new(out.handle()?, Path::new(&out.name))?;
     let bar = Progress::of_fraction("making");
     let mut batch = Batch::default();
     while source.next(&mut batch)? {
@@ -175,7 +179,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     drop(bar);
     let events = writer.finish(&source.info())?;
-    log::info!("{}: {events} events", path.display());
+    log::info!("{}: {events} events", out.name);
+    out.finish()?;
     if let Some(target) = target {
         let sections = compare(target, path)?;
         let mut out = Output::stdout();
