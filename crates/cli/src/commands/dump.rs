@@ -148,9 +148,9 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
     };
     let size = number::bytes(plan.bytes());
     logger::note(format_args!(
-        "{}: level {level} dump of {since}: {} files and directories, about {size}",
+        "{}: level {level} dump of {since}: {}, about {size}",
         args.image,
-        plan.files()
+        things(plan.files() as u64)
     ));
     let progress = Progress::new("dumping", Some(plan.bytes()));
     let write = |out: &mut dyn Write| -> Result<()> {
@@ -158,7 +158,7 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
         let written = plan.write(&mut out, &lost, &|bytes| progress.step(bytes))?;
         out.flush()?;
         let size = number::bytes(written.bytes);
-        logger::note(format_args!("{}: {} files and directories, {size}", args.image, written.files));
+        logger::note(format_args!("{}: {}, {size}", args.image, things(written.files)));
         Ok(())
     };
     if args.file == Path::new("-") {
@@ -172,4 +172,9 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
         write(&mut interrupt::Writer(file))
     };
     written.context(args.file.display()).inspect_err(|_| outfile::remove_unfinished(&args.file))
+}
+
+/// Returns the number of what a dump has, in words.
+fn things(n: u64) -> String {
+    if n == 1 { "1 file or directory".into() } else { format!("{n} files and directories") }
 }
