@@ -10,6 +10,7 @@ use crate::known::remedy;
 use crate::{Error, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -115,7 +116,8 @@ pub fn writers(path: &Path) -> Vec<u32> {
     let (dev, ino) = (metadata.dev(), metadata.ino());
     let writes =
         |&pid: &u32| locks_of(pid, dev, ino).is_none_or(|locks| locks.iter().any(|lock| lock.is_exclusive));
-    holders_of(dev, ino).into_iter().filter(writes).collect()
+    let found: BTreeSet<u32> = holders_of(dev, ino).into_iter().filter(writes).collect();
+    found.into_iter().collect()
 }
 
 /// Returns true if a process has locked the file or block device at `path`, or a part of it, for
