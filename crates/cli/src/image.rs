@@ -4,7 +4,7 @@
 use crate::error::{Context, FAILED, Failure, Result};
 use crate::interrupt;
 use crate::target::{ImagePath, Target};
-use crate::{logger, text};
+use crate::{logger, mount_point, text};
 use spindle::detect::Kind;
 use spindle::image::log_file;
 use spindle::{Image, LogNote, OpenOptions, Spec, partition};
@@ -35,9 +35,17 @@ impl WriteArgs {
     }
 }
 
-/// Returns the image of this name, which the daemon of its last mount no longer writes.
+/// Returns the image of this name, or the one that is mounted on the directory of this name.
+pub fn named(name: &str) -> Result<Spec> {
+    match mount_point::image_on(name)? {
+        Some(spec) => Ok(spec),
+        None => Ok(partition::find(name)?),
+    }
+}
+
+/// Does the same, and waits for the daemon of its last mount, if that still writes it.
 pub fn find(name: &str) -> Result<Spec> {
-    let spec = partition::find(name)?;
+    let spec = named(name)?;
     await_last_mount(&spec)?;
     Ok(spec)
 }
@@ -65,10 +73,12 @@ pub fn print_log_notes(spec: &impl std::fmt::Display, image: &Image) {
 /// Returns what happened to a log, as a sentence.
 pub fn log_note(note: &LogNote) -> String {
     match *note {
-        LogNote::Recovered { blocks } => format!("recovered {blocks} blocks from the log"),
+        LogNote::Recovered { blocks } => {
+            format!("recovered {} from the log", text::counted(blocks as u64, "block"))
+        }
         LogNote::Shown { blocks } => format!(
-            "not unmounted cleanly: showing the state after replay of its log ({blocks} blocks); \
-             nothing is written"
+            "not unmounted cleanly: showing the state after replay of its log ({}); nothing is written",
+            text::counted(blocks as u64, "block")
         ),
         LogNote::JournalRecovered { kind, records } => {
             format!("recovered with the {kind} (records: {records})")

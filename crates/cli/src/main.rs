@@ -22,6 +22,7 @@ mod listing;
 mod logger;
 mod manual;
 mod mkfs;
+mod mount_point;
 mod mounted;
 mod outfile;
 mod output;

@@ -5,7 +5,7 @@ use spindle_ondisk::Endian;
 use spindle_v7::Family;
 use spindle_vfs::FileKind;
 
-pub use spindle::text::{encoded, human, printable, quoted, terminal_safe, terminal_safe_lines};
+pub use spindle::text::{counted, encoded, human, printable, quoted, terminal_safe, terminal_safe_lines};
 
 /// Returns type and permissions as `ls -l` prints them.
 pub fn mode_string(kind: FileKind, perm: u32) -> String {
@@ -106,6 +106,20 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .and_then(|n| n.checked_mul(unit))
         .filter(|&n| i64::try_from(n).is_ok())
         .ok_or_else(|| "is too large".into())
+}
+
+/// Parses the size of a file system, in bytes; see [`parse_bytes`].
+///
+/// # Errors
+/// As for [`parse_bytes`], and for what is less than a sector: a unit is missing.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        bytes @ 0..512 => Err(format!(
+            "{} no size of a file system; give it with k, m, g or t, as {bytes}m",
+            if bytes == 1 { "1 byte is".into() } else { format!("{bytes} bytes are") }
+        )),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Parses a number of bytes below 4 GiB; see [`parse_bytes`].

@@ -10,6 +10,7 @@ use crate::known::remedy;
 use crate::{Error, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -83,7 +84,7 @@ pub(crate) fn reason_of_claim(path: &Path, part: &Range<u64>) -> String {
 /// they have locked cannot be seen, because they belong to another user, they count as well.
 fn users(dev: u64, ino: u64, part: &Range<u64>) -> Vec<String> {
     let is_user = |&pid: &u32| {
-        locked_parts(pid, dev, ino).is_none_or(|parts| parts.iter().any(|other| overlap(other, part)))
+        locks_of(pid, dev, ino).is_none_or(|locks| locks.iter().any(|lock| overlap(&lock.bytes, part)))
     };
     let mut pids: Vec<u32> = holders_of(dev, ino).into_iter().filter(is_user).collect();
     pids.sort_unstable();
@@ -106,6 +107,30 @@ pub fn lock_holders(path: &Path) -> Vec<u32> {
     fs::metadata(path).map(|metadata| holders_of(metadata.dev(), metadata.ino())).unwrap_or_default()
 }
 
+/// Returns the processes that use the file or block device at `path`, or a part of it, for writing.
+/// If what they have locked cannot be seen, because they belong to another user, they count as
+/// well.
+#[must_use]
+pub fn writers(path: &Path) -> Vec<u32> {
+    let Ok(metadata) = fs::metadata(path) else { return Vec::new() };
+    let (dev, ino) = (metadata.dev(), metadata.ino());
+    let writes =
+        |&pid: &u32| locks_of(pid, dev, ino).is_none_or(|locks| locks.iter().any(|lock| lock.is_exclusive));
+    let found: BTreeSet<u32> = holders_of(dev, ino).into_iter().filter(writes).collect();
+    found.into_iter().collect()
+}
+
+/// Returns true if a process has locked the file or block device at `path`, or a part of it, for
+/// writing, for which it must have been allowed to write it. False if its descriptors cannot be
+/// seen, as those of another user, unless by root.
+#[must_use]
+pub fn is_writer(pid: u32, path: &Path) -> bool {
+    let place = fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+    place.is_ok_and(|(dev, ino)| {
+        locks_of(pid, dev, ino).is_some_and(|locks| locks.iter().any(|lock| lock.is_exclusive))
+    })
+}
+
 fn holders_of(dev: u64, ino: u64) -> Vec<u32> {
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return Vec::new() };
     locks.lines().filter_map(|line| holder(line, dev, ino)).collect()
@@ -120,24 +145,31 @@ fn holder(line: &str, dev: u64, ino: u64) -> Option<u32> {
     if kind == "FLOCK" && is_file(place, dev, ino) { pid.parse().ok() } else { None }
 }
 
-/// Returns the parts of the file (`dev`, `ino`) that a process has locked. Returns none if its
+/// A lock of a part of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct PartLock {
+    bytes: Range<u64>,
+    is_exclusive: bool,
+}
+
+/// Returns the locks that a process has of parts of the file (`dev`, `ino`). Returns none if its
 /// descriptors cannot be read.
-fn locked_parts(pid: u32, dev: u64, ino: u64) -> Option<Vec<Range<u64>>> {
+fn locks_of(pid: u32, dev: u64, ino: u64) -> Option<Vec<PartLock>> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
     let texts = descriptors.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
-    let parts =
-        |text: String| text.lines().filter_map(|line| locked_part(line, dev, ino)).collect::<Vec<_>>();
-    Some(texts.flat_map(parts).collect())
+    let locks = |text: String| text.lines().filter_map(|line| part_lock(line, dev, ino)).collect::<Vec<_>>();
+    Some(texts.flat_map(locks).collect())
 }
 
 /// Parses a line of `/proc/PID/fdinfo/FD` that describes a lock of a part of the file: `lock:`, and
 /// the fields of `/proc/locks`, of which the last two are the first and the last byte.
-fn locked_part(line: &str, dev: u64, ino: u64) -> Option<Range<u64>> {
+fn part_lock(line: &str, dev: u64, ino: u64) -> Option<PartLock> {
     let mut fields = line.strip_prefix("lock:")?.split_whitespace().skip(1);
-    let (kind, place) = (fields.next()?, fields.nth(3)?);
+    let (kind, access, place) = (fields.next()?, fields.nth(1)?, fields.nth(1)?);
     let (first, last) = (fields.next()?.parse().ok()?, fields.next()?);
     let end = if last == "EOF" { u64::MAX } else { last.parse::<u64>().ok()?.saturating_add(1) };
-    (kind == "OFDLCK" && is_file(place, dev, ino)).then_some(first..end)
+    let lock = PartLock { bytes: first..end, is_exclusive: access == "WRITE" };
+    (kind == "OFDLCK" && is_file(place, dev, ino)).then_some(lock)
 }
 
 /// Returns true if the text names the file as `/proc/locks` does.
@@ -228,14 +260,33 @@ mod tests {
         assert_eq!(holder("", dev(), 98765), None);
     }
 
-    /// Promise: the locked bytes of a descriptor are those that the system shows for this file.
+    /// Promise: the locked bytes of a descriptor are those that the system shows for this file, and
+    /// a lock to read is none to write.
     #[test]
     fn parts() {
         let line = "lock:\t1: OFDLCK ADVISORY  WRITE -1 fe:11:98765 4096 8191";
-        assert_eq!(locked_part(line, dev(), 98765), Some(4096..8192));
-        assert_eq!(locked_part(&line.replace("8191", "EOF"), dev(), 98765), Some(4096..u64::MAX));
-        assert_eq!(locked_part(line, dev(), 98766), None);
-        assert_eq!(locked_part(&line.replace("OFDLCK", "FLOCK"), dev(), 98765), None);
-        assert_eq!(locked_part("pos:\t0", dev(), 98765), None);
+        let lock = |bytes, is_exclusive| Some(PartLock { bytes, is_exclusive });
+        assert_eq!(part_lock(line, dev(), 98765), lock(4096..8192, true));
+        assert_eq!(part_lock(&line.replace("8191", "EOF"), dev(), 98765), lock(4096..u64::MAX, true));
+        assert_eq!(part_lock(&line.replace("WRITE", "READ "), dev(), 98765), lock(4096..8192, false));
+        assert_eq!(part_lock(line, dev(), 98766), None);
+        assert_eq!(part_lock(&line.replace("OFDLCK", "FLOCK"), dev(), 98765), None);
+        assert_eq!(part_lock("pos:\t0", dev(), 98765), None);
+    }
+
+    /// Promise: a process is a writer of a file if it has a lock to write it, and not with one to
+    /// read it.
+    #[test]
+    fn who_writes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is_writer = || is_writer(std::process::id(), file.path());
+        let reading = File::open(file.path()).unwrap();
+        lock(&reading, "file", &(0..4096), true).unwrap();
+        assert!(!is_writer());
+        lock(file.as_file(), "file", &(4096..8192), false).unwrap();
+        assert!(is_writer());
+        assert_eq!(writers(file.path()), [std::process::id()]);
+        unlock(file.as_file()).unwrap();
+        assert!(!is_writer());
     }
 }

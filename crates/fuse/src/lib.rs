@@ -1,8 +1,9 @@
 //! The FUSE front-end: mounts a [`FileSystem`](spindle_vfs::FileSystem) on a directory of this
 //! machine.
 //!
-//! From the outside in: [`launch`] starts a daemon or runs in the foreground; [`serve`] mounts,
-//! serves and unmounts a file system; [`mount`] is the part of it for tests and other programs;
+//! From the outside in: [`launch`] starts a daemon or runs in the foreground; [`Attachment`] is a
+//! mount before it is served, so that a mount that is refused has changed nothing; [`serve`] serves
+//! and unmounts a file system; [`mount`] is the part of it for tests and other programs;
 //! [`umount`] unmounts a file system that another process serves, and waits until its image is
 //! complete. [`MountOptions`] are the options of `-o`.
 //!
@@ -11,13 +12,14 @@
 //! # fn open_image(_: &str) -> Result<Arc<dyn spindle_vfs::FileSystem>, spindle_fuse::Error> {
 //! #     Err(spindle_fuse::Error::State(String::new()))
 //! # }
-//! use spindle_fuse::{MountOptions, Mode, launch, serve};
+//! use spindle_fuse::{Attachment, MountOptions, Mode, launch, serve};
 //! fn main() -> ExitCode {
 //!     launch(Mode::Daemon, "spindle mount", |signals, ready| {
 //!         let mut options = MountOptions::default();
 //!         options.parse("noatime,allow_other")?;
+//!         let attachment = Attachment::new(Path::new("/mnt"), "disk.img", &options)?;
 //!         let fs = open_image("disk.img")?; // Start threads only from here on.
-//!         serve(&fs, Path::new("/mnt"), "disk.img", &options, None, (signals, ready), |_| ())
+//!         serve(attachment, &fs, None, (signals, ready), |_| ())
 //!     })
 //! }
 //! ```
@@ -67,9 +69,9 @@ mod waiting;
 
 pub use daemon::{Mode, Ready, launch};
 pub use error::{Error, Result};
-pub use mountinfo::{FuseMount, fuse_mounts, mount_device};
+pub use mountinfo::{FuseMount, fuse_mounts};
 pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{Umount, serve, umount};
-pub use session::{Remounter, Session, Unmounter, mount};
+pub use session::{Attachment, Remounter, Session, Unmounter, mount};
 pub use signals::Signals;
 pub use waiting::{is_held_by_ending_daemon, wait_for_ending_daemon};

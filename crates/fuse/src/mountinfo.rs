@@ -35,8 +35,31 @@ pub struct FuseMount {
     pub dir: PathBuf,
     /// What is mounted, as the table shows it.
     pub source: PathBuf,
+    /// The device number of its file system, `major:minor`.
+    pub device: String,
+    /// The user who mounted it.
+    pub user: u32,
     /// Nothing can be changed.
     pub read_only: bool,
+}
+
+impl FuseMount {
+    /// Returns the FUSE mount on exactly the directory `dir`.
+    ///
+    /// # Errors
+    /// If nothing is mounted there, or something else.
+    pub fn on(dir: &Path) -> Result<Self> {
+        let dir = canonical(dir).map_err(|e| Error::mount("look at", dir, e))?;
+        Ok(fuse_mount_on(&dir)?.into())
+    }
+}
+
+impl From<MountEntry> for FuseMount {
+    fn from(entry: MountEntry) -> Self {
+        let MountEntry { device, mount_point: dir, source, read_only, user_id, .. } = entry;
+        // Every FUSE mount has the option user_id.
+        Self { dir, source, device: device.to_string(), user: user_id.unwrap_or(0), read_only }
+    }
 }
 
 /// One mount.
@@ -60,26 +83,13 @@ impl MountEntry {
     }
 }
 
-/// Returns the device number `major:minor` of the FUSE mount on the directory `dir`.
-///
-/// # Errors
-/// If nothing is mounted there, or something else.
-pub fn mount_device(dir: &Path) -> Result<String> {
-    Ok(fuse_mount_on(&canonical(dir).map_err(|e| Error::mount("look at", dir, e))?)?.device.to_string())
-}
-
 /// Returns the FUSE mounts that this process sees, in the order in which they were mounted.
 ///
 /// # Errors
 /// If the table of mounts cannot be read.
 pub fn fuse_mounts() -> Result<Vec<FuseMount>> {
     let fuse = all()?.into_iter().filter(MountEntry::is_fuse);
-    let public = |MountEntry { mount_point: dir, source, read_only, .. }: MountEntry| FuseMount {
-        dir,
-        source,
-        read_only,
-    };
-    Ok(fuse.map(public).collect())
+    Ok(fuse.map(FuseMount::from).collect())
 }
 
 /// Returns the topmost mount on exactly this directory if it is a FUSE mount.

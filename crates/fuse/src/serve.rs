@@ -4,31 +4,28 @@ use crate::kernel::{self, Unmount};
 use crate::record::{Record, Waiter};
 use crate::utab::Line;
 use crate::waiting::retry_while_busy;
-use crate::{Error, MountOptions, Ready, Remounter, Result, Signals, mountinfo, session};
+use crate::{Attachment, Error, Ready, Remounter, Result, Signals, mountinfo};
 use spindle_clock::SystemClock;
 use spindle_vfs::{FileSystem, Observer};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mounts `fs`, reports when the mount is ready, serves it until it is unmounted or a signal comes,
-/// and unmounts the file system. [`umount`] in another process returns when this process ends, so
-/// after this call only close the image. `observer` is notified of the use of files. `mount` and
-/// `df` show `source` unless an option gives another name. What `mounted` returns is kept until the
-/// file system is unmounted.
+/// Serves `fs` on a mount, reports when it is ready, goes on until it is unmounted or a signal
+/// comes, and unmounts the file system. [`umount`] in another process returns when this process
+/// ends, so after this call only close the image. `observer` is notified of the use of files. What
+/// `mounted` returns is kept until the file system is unmounted.
 ///
 /// # Errors
-/// If the mount fails (the file system is then unmounted, too), if the connection with the kernel
-/// fails, or if the image cannot be completed.
+/// If it cannot be served (the file system is then unmounted, too), if the connection with the
+/// kernel fails, or if the image cannot be completed.
 pub fn serve<T>(
+    attachment: Attachment,
     fs: &Arc<dyn FileSystem>,
-    mount_point: &Path,
-    source: &str,
-    options: &MountOptions,
     observer: Option<Arc<dyn Observer>>,
     (signals, ready): (Signals, Ready),
     mounted: impl FnOnce(Remounter) -> T,
 ) -> Result<()> {
-    let mut session = match session::mount(Arc::clone(fs), mount_point, source, options, observer) {
+    let mut session = match attachment.serve(Arc::clone(fs), observer) {
         Ok(session) => session,
         Err(error) => {
             fs.unmount()?;

@@ -114,12 +114,79 @@ pub struct Remounter {
 #[derive(Clone, Debug)]
 pub struct Unmounter(Arc<Shared>);
 
-/// Mounts `fs` on the directory `mount_point` and serves it from threads of its own. `mount` and
-/// `df` show `source` unless an option gives another name. `observer` is notified of the use of
-/// files; with an observer each open and close takes a request.
+/// A mount that the kernel has made and that nobody serves yet. Who uses it waits; so this process
+/// must not, until [`serve`](Self::serve) has returned: whatever is needed is open by then.
+/// Dropping it takes it back.
+pub struct Attachment {
+    mount_point: PathBuf,
+    source: String,
+    options: MountOptions,
+    /// None when it has been taken back, or is served.
+    kernel: Option<KernelMount>,
+}
+
+impl Attachment {
+    /// Mounts on the directory `mount_point`. `mount` and `df` show `source` unless an option gives
+    /// another name.
+    ///
+    /// # Errors
+    /// If the directory or the options are invalid, or the kernel or `fusermount3` refuses.
+    pub fn new(mount_point: &Path, source: &str, options: &MountOptions) -> Result<Self> {
+        let mount_point =
+            mountinfo::canonical(mount_point).map_err(|e| Error::mount("mount on", mount_point, e))?;
+        if !mount_point.is_dir() {
+            return Err(Error::mount("mount on", &mount_point, nix::errno::Errno::ENOTDIR));
+        }
+        let source = options.fsname.as_deref().unwrap_or(source).to_owned();
+        let mut attachment = Self { mount_point, source, options: options.clone(), kernel: None };
+        attachment.attach()?;
+        Ok(attachment)
+    }
+
+    fn attach(&mut self) -> Result<()> {
+        self.kernel = Some(kernel::mount(&self.mount_point, &self.source, &self.options)?);
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        let Some(KernelMount { fd, device, auto_unmount, .. }) = self.kernel.take() else { return };
+        // Without a server no request waits for an answer.
+        drop(fd);
+        if let Err(error) = kernel::unmount(&self.mount_point, device, Unmount::Detach) {
+            log::warn!("{error}");
+        }
+        drop(auto_unmount);
+    }
+
+    /// Serves `fs` on it from threads of their own. `observer` is notified of the use of files;
+    /// with an observer each open and close takes a request.
+    ///
+    /// # Errors
+    /// If the kernel or `fusermount3` refuses a file system that can only be read.
+    pub fn serve(mut self, fs: Arc<dyn FileSystem>, observer: Option<Arc<dyn Observer>>) -> Result<Session> {
+        if fs.read_only() && !self.options.read_only {
+            self.detach();
+            self.options.read_only = true;
+            self.attach()?;
+        }
+        let Some(kernel) = self.kernel.take() else {
+            return Err(Error::State("the mount is gone".into()));
+        };
+        start(kernel, fs, self.mount_point.clone(), &self.options, observer)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// Mounts `fs` on the directory `mount_point` and serves it: [`Attachment::new`] and
+/// [`Attachment::serve`] in one.
 ///
 /// # Errors
-/// If the directory or the options are invalid, or the kernel or `fusermount3` refuses.
+/// Those of both.
 pub fn mount(
     fs: Arc<dyn FileSystem>,
     mount_point: &Path,
@@ -127,19 +194,21 @@ pub fn mount(
     options: &MountOptions,
     observer: Option<Arc<dyn Observer>>,
 ) -> Result<Session> {
-    let mount_point =
-        mountinfo::canonical(mount_point).map_err(|e| Error::mount("mount on", mount_point, e))?;
-    if !mount_point.is_dir() {
-        return Err(Error::mount("mount on", &mount_point, nix::errno::Errno::ENOTDIR));
-    }
-    let mut options = options.clone();
-    options.read_only |= fs.read_only();
-    let source = options.fsname.as_deref().unwrap_or(source);
-    let KernelMount { fd, device, is_block, auto_unmount } = kernel::mount(&mount_point, source, &options)?;
+    let options = MountOptions { read_only: options.read_only || fs.read_only(), ..options.clone() };
+    Attachment::new(mount_point, source, &options)?.serve(fs, observer)
+}
 
+/// Starts to serve a mount.
+fn start(
+    KernelMount { fd, device, is_block, auto_unmount }: KernelMount,
+    fs: Arc<dyn FileSystem>,
+    mount_point: PathBuf,
+    options: &MountOptions,
+    observer: Option<Arc<dyn Observer>>,
+) -> Result<Session> {
     let server_state = Arc::new(ServerState::default());
     let is_observed = observer.is_some();
-    let server = Server::new(Arc::clone(&fs), &options, Arc::clone(&server_state), observer);
+    let server = Server::new(Arc::clone(&fs), options, Arc::clone(&server_state), observer);
     let connection = match Connection::open(fd, |negotiation| server.negotiate(negotiation)) {
         Ok(connection) => connection,
         Err(source) => {
@@ -327,6 +396,12 @@ impl Remounter {
     #[must_use]
     pub fn device(&self) -> String {
         self.shared.device.to_string()
+    }
+
+    /// Returns the mount point, an absolute path without symbolic links.
+    #[must_use]
+    pub fn mount_point(&self) -> &Path {
+        &self.shared.mount_point
     }
 
     /// Gives the mount what of `options` concerns the kernel and the commits. Before it becomes

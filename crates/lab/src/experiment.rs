@@ -38,8 +38,9 @@ impl Experiment {
     #[must_use]
     pub fn text(&self, outcome: &Outcome) -> String {
         let Self { id, title, paper, section, stand_in, .. } = self;
+        let source = render::wrapped(&format!("{paper}, {section}"), "");
         let stand_ins = render::wrapped(&format!("stand-ins: {stand_in}"), "");
-        format!("{id}: {title}\n{paper}, {section}\n{stand_ins}\n{}", render::text(outcome))
+        format!("{id}: {title}\n{source}\n{stand_ins}\n{}", render::text(outcome))
     }
 
     /// Runs the experiment.

@@ -38,4 +38,4 @@ pub use set::members::Set;
 pub use set::places::{Place, read_places};
 pub use tree::class::CLASS_ATTRIBUTE;
 pub use tree::mount::{Mfs, OpenOptions};
-pub use usage::{Share, StorageUse};
+pub use volume::usage::{Share, StorageUse};

@@ -7,6 +7,7 @@ use crate::detect::{Found, OLD_FORMATS, detect, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, open_device, open_device_unlocked};
 use crate::set::OpenSet;
+use crate::text::counted;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::repair::{Journal, Scope, journal};
@@ -96,10 +97,13 @@ pub enum LogEffect {
 impl fmt::Display for LogEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Recovered { blocks } => write!(f, "recovered {blocks} blocks from the log"),
+            Self::Recovered { blocks } => {
+                write!(f, "recovered {} from the log", counted(*blocks as u64, "block"))
+            }
             Self::Shown { blocks } => write!(
                 f,
-                "not unmounted cleanly: checking the state after replay of its log ({blocks} blocks)"
+                "not unmounted cleanly: checking the state after replay of its log ({})",
+                counted(*blocks as u64, "block")
             ),
             Self::Useless(reason) => f.write_str(reason),
             Self::JournalRecovered { kind, records } => {

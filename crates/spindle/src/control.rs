@@ -4,7 +4,8 @@
 //! mount, and one of what is mounted, the set or the image; either leads to it. A request is a
 //! [`Request`] as a line of JSON; the answers are lines too: progress, and at the end the outcome
 //! or an error. If the other end closes its half of the connection, the work is interrupted. Only
-//! root and the user of the mount are served; and another user who has taken the name is not asked.
+//! root and the user of the mount are served; and a process that has taken a name, but does not
+//! serve the mount, is not asked: see [`Name`].
 
 use crate::error::{Error, Result};
 use crate::set::{Change, Report};
@@ -19,6 +20,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -42,6 +44,8 @@ pub enum Request {
     Quota(Task),
     /// Change the mount as these options of `-o` say.
     Remount(String),
+    /// Say what is mounted where; the answer is a [`Description`](crate::mounted::Description).
+    Describe,
 }
 
 /// What answers the requests to a mount.
@@ -53,21 +57,49 @@ pub trait Answering: Send + Sync {
     fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value>;
 }
 
-/// A name under which a mount is asked.
+/// A name under which a mount is asked. Any user can take any name that is free; so who asks
+/// believes root, its own user, and who is known to serve the mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name(String);
+pub struct Name {
+    name: String,
+    server: Server,
+}
+
+/// What the process that serves a mount is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Server {
+    /// Its user, as the table of mounts says.
+    User(u32),
+    /// That it has locked this file or block device for writing.
+    Writer(PathBuf),
+}
+
+impl Server {
+    /// Returns true if it is the process at the other end.
+    #[cfg(target_os = "linux")]
+    fn is(&self, peer: &rustix::net::UCred) -> bool {
+        match self {
+            Self::User(uid) => peer.uid.as_raw() == *uid,
+            Self::Writer(path) => u32::try_from(peer.pid.as_raw_nonzero().get())
+                .is_ok_and(|pid| spindle_device::is_writer(pid, path)),
+        }
+    }
+}
 
 impl Name {
-    /// Returns the name of the mounted set with this identity.
-    #[must_use]
-    pub fn of_set(set_id: [u8; 16]) -> Self {
-        Self(format!("spindle-set-{:032x}", u128::from_be_bytes(set_id)))
+    /// Returns the name of the mounted set with this identity; `member` is one of its members.
+    ///
+    /// # Errors
+    /// If there is no such partition.
+    pub fn of_set(set_id: [u8; 16], member: &Spec) -> Result<Self> {
+        let name = format!("spindle-set-{:032x}", u128::from_be_bytes(set_id));
+        Ok(Self { name, server: Server::Writer(member.place()?.path) })
     }
 
-    /// Returns the name of a mount by its device number, `major:minor`.
+    /// Returns the name of a mount by its device number, `major:minor`, and its user.
     #[must_use]
-    pub fn of_mount(device: &str) -> Self {
-        Self(format!("spindle-mount-{device}"))
+    pub fn of_mount(device: &str, user: u32) -> Self {
+        Self { name: format!("spindle-mount-{device}"), server: Server::User(user) }
     }
 
     /// Returns the name of the mounted file system in an image: by the file or the block device,
@@ -83,7 +115,8 @@ impl Name {
         } else {
             format!("file-{:x}-{:x}", found.dev(), found.ino())
         };
-        Ok(Self(format!("spindle-{disk}-{:x}", place.bytes.map_or(0, |part| part.start))))
+        let name = format!("spindle-{disk}-{:x}", place.bytes.map_or(0, |part| part.start));
+        Ok(Self { name, server: Server::Writer(place.path) })
     }
 
     /// Returns true if a mount is asked under this name.
@@ -95,7 +128,7 @@ impl Name {
     #[cfg(target_os = "linux")]
     fn address(&self) -> io::Result<SocketAddr> {
         use std::os::linux::net::SocketAddrExt;
-        SocketAddr::from_abstract_name(&self.0)
+        SocketAddr::from_abstract_name(&self.name)
     }
 
     /// Fails: without FUSE there is no mount.
@@ -134,7 +167,7 @@ impl Service {
                 Ok(listener) => listener,
                 // Several mounts can read one image.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    log::info!("another mount is asked as {}", name.0);
+                    log::info!("another mount is asked as {}", name.name);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -178,16 +211,19 @@ fn listen(listener: &UnixListener, answering: &Arc<dyn Answering>, stop: &Arc<At
     }
 }
 
-/// Returns true if the process at the other end belongs to root or to the user of this one.
+/// Returns true if the process at the other end belongs to root or to the user of this one, or is
+/// `server`.
 #[cfg(target_os = "linux")]
-fn is_trusted(stream: &UnixStream) -> bool {
+fn is_trusted(stream: &UnixStream, server: Option<&Server>) -> bool {
     let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| {
+        peer.uid.is_root() || peer.uid == own || server.is_some_and(|server| server.is(&peer))
+    })
 }
 
 /// Returns false: nobody can be known.
 #[cfg(not(target_os = "linux"))]
-fn is_trusted(_: &UnixStream) -> bool {
+fn is_trusted(_: &UnixStream, _: Option<&Server>) -> bool {
     false
 }
 
@@ -210,12 +246,12 @@ fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> i
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_MAX)).read_line(&mut line)?;
-    if !is_trusted(stream) {
-        let refused = "only root and the user of the mount can change it";
+    if !is_trusted(stream, None) {
+        let refused = "only root and the user of the mount can change it or ask about it";
         return send(stream, &Answer::Failed(refused.into()));
     }
     let request: Request = serde_json::from_str(&line)?;
-    log::info!("changing the mount: {request:?}");
+    log::info!("asked of the mount: {request:?}");
     let mut report = |Progress { done, total }| {
         if stop.load(Ordering::Acquire) {
             return Err(Error::new("it is being unmounted"));
@@ -244,7 +280,7 @@ pub fn request<T: DeserializeOwned>(
     let Ok(stream) = name.address().and_then(|address| UnixStream::connect_addr(&address)) else {
         return Ok(None);
     };
-    if !is_trusted(&stream) {
+    if !is_trusted(&stream, Some(&name.server)) {
         return Ok(None);
     }
     let failed = |error: io::Error| Error::new(format!("the process that serves the mount: {error}"));

@@ -48,7 +48,7 @@ const TABLE: &[Row] = &[
     (&[Magic(65526, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
     (
         &[Magic(0, b"LUKS\xba\xbe")],
-        disk("encrypted by LUKS", "open it with cryptsetup, and name the device in /dev/mapper"),
+        disk("a volume encrypted by LUKS", "open it with cryptsetup, and name the device in /dev/mapper"),
     ),
     (
         &[Magic(536, b"LVM2 001")],
@@ -67,25 +67,28 @@ const TABLE: &[Row] = &[
     (
         &[Magic(0, b"\x28\xb5\x2f\xfd")],
         file(
-            "compressed with zstd",
+            "a file compressed with zstd",
             "decompress it first: zstd -d FILE; Spindle reads disks and their images",
         ),
     ),
     (
         &[Magic(0, b"\xfd7zXZ\x00")],
-        file("compressed with xz", "decompress it first: xz -dk FILE; Spindle reads disks and their images"),
+        file(
+            "a file compressed with xz",
+            "decompress it first: xz -dk FILE; Spindle reads disks and their images",
+        ),
     ),
     (
         &[Magic(0, b"BZh"), Magic(4, b"1AY&SY")],
         file(
-            "compressed with bzip2",
+            "a file compressed with bzip2",
             "decompress it first: bzip2 -dk FILE; Spindle reads disks and their images",
         ),
     ),
     (
         &[Magic(0, b"\x1f\x8b\x08")],
         file(
-            "compressed with gzip",
+            "a file compressed with gzip",
             "decompress it first: gzip -dk FILE; Spindle reads disks and their images",
         ),
     ),
@@ -280,10 +283,10 @@ mod tests {
             made(&format!("{new} {make}"), want);
         }
         for (make, want) in [
-            ("gzip -c </bin/sh >x", "compressed with gzip"),
-            ("xz -c </bin/sh >x", "compressed with xz"),
-            ("bzip2 -c </bin/sh >x", "compressed with bzip2"),
-            ("zstd -qc </bin/sh >x", "compressed with zstd"),
+            ("gzip -c </bin/sh >x", "a file compressed with gzip"),
+            ("xz -c </bin/sh >x", "a file compressed with xz"),
+            ("bzip2 -c </bin/sh >x", "a file compressed with bzip2"),
+            ("zstd -qc </bin/sh >x", "a file compressed with zstd"),
             ("tar cf x -C / bin", "a tar archive"),
             ("rm -f x; zip -q x.zip /etc/passwd && mv x.zip x", "a zip archive"),
         ] {

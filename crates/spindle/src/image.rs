@@ -146,7 +146,7 @@ pub struct Image {
 pub(crate) enum Opened {
     Ffs(Arc<Ffs>),
     Old(Arc<V7>),
-    Mfs(Arc<OpenSet>),
+    Mfs(Arc<Mfs>, Arc<OpenSet>),
 }
 
 impl Image {
@@ -158,9 +158,17 @@ impl Image {
     /// # Errors
     /// If there is no file system that can be read, or the device cannot be opened.
     pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Self> {
+        Self::prepare(spec, options)?.open()
+    }
+
+    /// Finds the file system in `spec`, and opens and locks its devices. Writes nothing.
+    ///
+    /// # Errors
+    /// If there is no file system that can be read, or a device cannot be opened.
+    pub fn prepare(spec: &Spec, options: &OpenOptions) -> Result<Prepared> {
         let device = open_with(spec, options)?;
         let cache = settings_for(options.cache.unwrap_or_default(), spec);
-        Self::open_device(spec, device, cache, options).context(spec)
+        Prepared::of(spec, device, cache, options).context(spec)
     }
 
     /// Opens a file system of one device in memory.
@@ -176,69 +184,7 @@ impl Image {
         cache: Settings,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let clock = Arc::clone(&options.clock);
-        match detect_damaged(&*device, options.kind, options.superblock)? {
-            Found::Old(_) | Found::Mfs(_) if !options.quotas.is_empty() => Err(Error::new(quota::NONE)),
-            Found::Old(found) => {
-                let v7_options = spindle_v7::OpenOptions {
-                    read_only: options.read_only,
-                    force: options.force,
-                    format: None,
-                    atime: options.atime,
-                    cache,
-                };
-                let mut v7 = V7::open_found(*found, device, clock, &v7_options)?;
-                if options.unnamed {
-                    v7.show_unnamed()?;
-                }
-                let objections = v7.read_only_reasons().to_vec();
-                let v7 = Arc::new(v7);
-                Ok(Self::of(v7.clone(), Opened::Old(v7), objections, Vec::new()))
-            }
-            Found::Ffs(mut found) => {
-                let ffs_options = spindle_ffs::OpenOptions {
-                    read_only: options.read_only,
-                    force: options.force,
-                    dialect: None,
-                    atime: options.atime,
-                    seed: options.seed,
-                    cache,
-                    allocation: options.allocation,
-                    log: options.log,
-                    log_bytes: options.log_bytes,
-                    quotas: options.quotas.clone(),
-                };
-                let journal =
-                    if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };
-                let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
-                if options.unnamed {
-                    ffs.show_unnamed()?;
-                }
-                let objections = ffs.read_only_reasons().to_vec();
-                let notes = journal.into_iter().chain(log_notes(&ffs, options)).collect();
-                let ffs = Arc::new(ffs);
-                Ok(Self::of(ffs.clone(), Opened::Ffs(ffs), objections, notes))
-            }
-            Found::Mfs(_) if options.unnamed => Err(Error::new(
-                "is a multi-structured file system, whose files without names spindle fsck -y puts into \
-                 lost+found",
-            )),
-            Found::Mfs(_) => {
-                // It is opened again, with the others.
-                drop(device);
-                let set = Arc::new(OpenSet::open(spec, options)?);
-                let mfs_options =
-                    spindle_mfs::OpenOptions { read_only: options.read_only, atime: options.atime, cache };
-                let mfs = Mfs::open(&set.set, clock, &mfs_options)?;
-                let objections = mfs.read_only_reasons().to_vec();
-                let log_note = |blocks| {
-                    let shown = mfs.read_only();
-                    if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } }
-                };
-                let log_notes = mfs.replayed_sectors().map(log_note).into_iter().collect();
-                Ok(Self::of(Arc::new(mfs), Opened::Mfs(set), objections, log_notes))
-            }
-        }
+        Prepared::of(spec, device, cache, options)?.open_found()
     }
 
     fn of<T: FileSystem + Remount + 'static>(
@@ -262,7 +208,7 @@ impl Image {
         match self.kind {
             Opened::Ffs(_) => Family::Ffs,
             Opened::Old(_) => Family::Old,
-            Opened::Mfs(_) => Family::Mfs,
+            Opened::Mfs(..) => Family::Mfs,
         }
     }
 
@@ -272,7 +218,7 @@ impl Image {
         match &self.kind {
             Opened::Ffs(ffs) => version_name(ffs.layout().version, ffs.layout().inode_format).into(),
             Opened::Old(v7) => v7.layout().format.to_string(),
-            Opened::Mfs(_) => "mfs".into(),
+            Opened::Mfs(..) => "mfs".into(),
         }
     }
 
@@ -285,7 +231,7 @@ impl Image {
         Ok(match &self.kind {
             Opened::Ffs(ffs) => Some(ffs.extents(ino)?),
             Opened::Old(v7) => Some(v7.extents(ino)?),
-            Opened::Mfs(_) => None,
+            Opened::Mfs(..) => None,
         })
     }
 
@@ -295,7 +241,7 @@ impl Image {
         match &self.kind {
             Opened::Ffs(ffs) => Some(ffs.layout().fs_fsize),
             Opened::Old(v7) => Some(v7.layout().format.bsize),
-            Opened::Mfs(_) => None,
+            Opened::Mfs(..) => None,
         }
     }
 
@@ -304,7 +250,7 @@ impl Image {
     pub fn dialect(&self) -> Option<Dialect> {
         match &self.kind {
             Opened::Ffs(ffs) => Some(ffs.superblock().dialect),
-            Opened::Old(_) | Opened::Mfs(_) => None,
+            Opened::Old(_) | Opened::Mfs(..) => None,
         }
     }
 
@@ -313,7 +259,7 @@ impl Image {
     pub fn acls(&self) -> AclKind {
         match &self.kind {
             Opened::Ffs(ffs) => ffs.superblock().acls(),
-            Opened::Old(_) | Opened::Mfs(_) => AclKind::None,
+            Opened::Old(_) | Opened::Mfs(..) => AclKind::None,
         }
     }
 
@@ -387,6 +333,115 @@ impl Image {
     /// If something could not be written; the file system then stays marked as in use.
     pub fn unmount(self) -> Result<()> {
         Ok(self.fs.unmount()?)
+    }
+}
+
+/// A file system that is found, with its devices open and locked. Nothing is written yet, and
+/// [`open`](Self::open) needs no path any more.
+pub struct Prepared {
+    spec: Spec,
+    options: OpenOptions,
+    cache: Settings,
+    devices: Devices,
+}
+
+/// The devices of a file system that is found.
+enum Devices {
+    Ffs(Box<spindle_ffs::Superblock>, Arc<dyn Device>),
+    Old(Box<spindle_v7::Detected>, Arc<dyn Device>),
+    Mfs(Arc<OpenSet>),
+}
+
+impl Prepared {
+    fn of(spec: &Spec, device: Arc<dyn Device>, cache: Settings, options: &OpenOptions) -> Result<Self> {
+        let devices = match detect_damaged(&*device, options.kind, options.superblock)? {
+            Found::Old(_) | Found::Mfs(_) if !options.quotas.is_empty() => {
+                return Err(Error::new(quota::NONE));
+            }
+            Found::Mfs(_) if options.unnamed => {
+                return Err(Error::new(
+                    "is a multi-structured file system, whose files without names spindle fsck -y puts into \
+                     lost+found",
+                ));
+            }
+            Found::Mfs(_) => {
+                // It is opened again, with the others.
+                drop(device);
+                Devices::Mfs(Arc::new(OpenSet::open(spec, options)?))
+            }
+            Found::Ffs(found) => Devices::Ffs(found, device),
+            Found::Old(found) => Devices::Old(found, device),
+        };
+        Ok(Self { spec: spec.clone(), options: options.clone(), cache, devices })
+    }
+
+    /// Opens the file system.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn open(self) -> Result<Image> {
+        let spec = self.spec.clone();
+        self.open_found().context(spec)
+    }
+
+    fn open_found(self) -> Result<Image> {
+        let Self { options, cache, devices, .. } = self;
+        let clock = Arc::clone(&options.clock);
+        match devices {
+            Devices::Old(found, device) => {
+                let v7_options = spindle_v7::OpenOptions {
+                    read_only: options.read_only,
+                    force: options.force,
+                    format: None,
+                    atime: options.atime,
+                    cache,
+                };
+                let mut v7 = V7::open_found(*found, device, clock, &v7_options)?;
+                if options.unnamed {
+                    v7.show_unnamed()?;
+                }
+                let objections = v7.read_only_reasons().to_vec();
+                let v7 = Arc::new(v7);
+                Ok(Image::of(v7.clone(), Opened::Old(v7), objections, Vec::new()))
+            }
+            Devices::Ffs(mut found, device) => {
+                let ffs_options = spindle_ffs::OpenOptions {
+                    read_only: options.read_only,
+                    force: options.force,
+                    dialect: None,
+                    atime: options.atime,
+                    seed: options.seed,
+                    cache,
+                    allocation: options.allocation,
+                    log: options.log,
+                    log_bytes: options.log_bytes,
+                    quotas: options.quotas.clone(),
+                };
+                let journal =
+                    if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };
+                let mut ffs = Ffs::open_found(*found, device, clock, &ffs_options)?;
+                if options.unnamed {
+                    ffs.show_unnamed()?;
+                }
+                let objections = ffs.read_only_reasons().to_vec();
+                let notes = journal.into_iter().chain(log_notes(&ffs, &options)).collect();
+                let ffs = Arc::new(ffs);
+                Ok(Image::of(ffs.clone(), Opened::Ffs(ffs), objections, notes))
+            }
+            Devices::Mfs(set) => {
+                let mfs_options =
+                    spindle_mfs::OpenOptions { read_only: options.read_only, atime: options.atime, cache };
+                let mfs = Mfs::open(&set.set, clock, &mfs_options)?;
+                let objections = mfs.read_only_reasons().to_vec();
+                let log_note = |blocks| {
+                    let shown = mfs.read_only();
+                    if shown { LogNote::Shown { blocks } } else { LogNote::Recovered { blocks } }
+                };
+                let log_notes = mfs.replayed_sectors().map(log_note).into_iter().collect();
+                let mfs = Arc::new(mfs);
+                Ok(Image::of(mfs.clone(), Opened::Mfs(mfs, set), objections, log_notes))
+            }
+        }
     }
 }
 
@@ -481,12 +536,16 @@ pub fn log_file(dialect: Dialect) -> String {
     }
 }
 
-/// Returns the objections as one line.
+/// Returns the objections as one line; those that have the same remedy share it.
 #[must_use]
 pub fn reasons(objections: &[Objection]) -> String {
     if objections.is_empty() {
         return "the device is read-only".into();
     }
-    let lines: Vec<String> = objections.iter().map(|o| format!("{}; {}", o.reason, o.remedy)).collect();
-    lines.join("; and ")
+    let with_remedy = |chunk: &[Objection]| {
+        let all: Vec<&str> = chunk.iter().map(|objection| objection.reason.as_str()).collect();
+        format!("{}; {}", all.join(", and "), chunk[0].remedy)
+    };
+    let chunks = objections.chunk_by(|a, b| a.remedy == b.remedy);
+    chunks.map(with_remedy).collect::<Vec<_>>().join("; and ")
 }

@@ -9,14 +9,30 @@ use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened, reasons};
 use crate::quota::{Sheet, Task};
 use crate::set::{Change, Outcome, Report};
+use serde::{Deserialize, Serialize};
 use spindle_clock::RwLock;
 use spindle_device::{Claim, Spec};
 use spindle_ffs::tunefs::{Tuned, Tuning};
+use spindle_mfs::StorageUse;
 use spindle_vfs::{
     AtimePolicy, Attr, DirEntry, FallocateMode, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
     RenameMode, Seek, SetAttr, XattrMode,
 };
 use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+/// What a mount says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Description {
+    /// What is mounted: a specification, see [`Spec::parse`], with an absolute path.
+    pub image: String,
+    /// The directory on which it is mounted.
+    pub dir: String,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Of a set: what of its storage is used.
+    pub storage: Option<StorageUse>,
+}
 
 /// A mounted image.
 pub struct MountedImage {
@@ -108,7 +124,7 @@ impl MountedImage {
                 Err(Error::new("it is mounted read-only; unmount it, or remount it with rw"))
             }
             Opened::Ffs(ffs) => Ok(ffs.change_superblock(|superblock| tuning.apply_mounted(superblock))?),
-            Opened::Old(_) | Opened::Mfs(_) => {
+            Opened::Old(_) | Opened::Mfs(..) => {
                 Err(Error::new("a file system of this kind has nothing to tune"))
             }
         })
@@ -122,6 +138,24 @@ impl MountedImage {
         self.look(|image| image.quota(task, report))
     }
 
+    /// Returns what is mounted on the directory `dir`.
+    ///
+    /// # Errors
+    /// If it could not be opened again at a remount.
+    pub fn describe(&self, dir: &Path) -> Result<Description> {
+        self.look(|image| {
+            Ok(Description {
+                image: self.spec.to_string(),
+                dir: dir.to_string_lossy().into_owned(),
+                read_only: image.fs().read_only(),
+                storage: match &image.kind {
+                    Opened::Mfs(mfs, _) => Some(mfs.storage_use()),
+                    Opened::Ffs(_) | Opened::Old(_) => None,
+                },
+            })
+        })
+    }
+
     /// Changes the members of the set.
     ///
     /// # Errors
@@ -129,8 +163,8 @@ impl MountedImage {
     pub fn change_members(&self, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
         let _changing = self.changing.read();
         let set = self.look(|image| match &image.kind {
-            Opened::Mfs(_) if image.fs().read_only() => Err(Error::new("the set is mounted read-only")),
-            Opened::Mfs(set) => Ok(set.clone()),
+            Opened::Mfs(..) if image.fs().read_only() => Err(Error::new("the set is mounted read-only")),
+            Opened::Mfs(_, set) => Ok(set.clone()),
             Opened::Ffs(_) | Opened::Old(_) => Err(Error::new("it is not a set")),
         })?;
         Ok(Outcome { mounted: true, ..set.apply(change, report)? })
@@ -142,7 +176,7 @@ impl MountedImage {
     /// As [`Name::of_image`].
     pub fn name(&self) -> Result<Name> {
         self.look(|image| match &image.kind {
-            Opened::Mfs(set) => Ok(Name::of_set(set.set.label.set_id)),
+            Opened::Mfs(_, set) => Name::of_set(set.set.label.set_id, &self.spec),
             Opened::Ffs(_) | Opened::Old(_) => Name::of_image(&self.spec),
         })
     }
@@ -188,9 +222,18 @@ impl FileSystem for MountedImage {
         self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
     }
 
+    /// Fails too if damage was met while it could be changed: it is not marked clean then.
     fn unmount(&self) -> spindle_vfs::Result<()> {
         *self.unmounted.write() = true;
-        let unmounted = self.with(|fs| fs.unmount());
+        let could_change = !self.read_only();
+        let unmounted = self.with(|fs| fs.unmount()).and_then(|()| {
+            let is_damaged = self.image.read().as_ref().is_some_and(|image| image.tree.is_damaged());
+            if could_change && is_damaged {
+                let what = "damage was met while it was mounted; check it with spindle fsck";
+                return Err(spindle_vfs::Error::corrupt(what, self.spec.to_string()));
+            }
+            Ok(())
+        });
         // Its devices are free when this returns.
         *self.image.write() = None;
         unmounted

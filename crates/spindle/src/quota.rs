@@ -45,7 +45,7 @@ impl Image {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             })?),
-            Opened::Old(_) | Opened::Mfs(_) => Err(Error::new(NONE)),
+            Opened::Old(_) | Opened::Mfs(..) => Err(Error::new(NONE)),
         }
     }
 }

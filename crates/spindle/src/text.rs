@@ -77,6 +77,14 @@ fn dollar_quoted(name: &[u8]) -> String {
     out
 }
 
+/// Returns a number of things, each of which is called `one`: "1 file", "2 files". For words whose
+/// plural takes an s.
+#[must_use]
+pub fn counted(n: impl Into<u64>, one: &str) -> String {
+    let n = n.into();
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
 /// Returns a number of bytes in at most four characters, as `-h` of the BSD commands prints it:
 /// `512B`, `1.5K`, `20G`.
 #[must_use]

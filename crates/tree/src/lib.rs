@@ -119,8 +119,13 @@ pub trait Tree: Send + Sync {
     /// Returns the most names that a file can have.
     fn link_max(&self) -> u16;
 
+    /// Returns whether it can be changed, and whether it is damaged.
+    fn condition(&self) -> &Condition;
+
     /// Returns true if nothing can be changed.
-    fn is_read_only(&self) -> bool;
+    fn is_read_only(&self) -> bool {
+        self.condition().is_read_only()
+    }
 
     /// Refuses to change anything after a failure of the device.
     ///
@@ -135,7 +140,9 @@ pub trait Tree: Send + Sync {
     ///
     /// # Errors
     /// Those of the result.
-    fn note<R>(&self, result: Result<R>) -> Result<R>;
+    fn note<R>(&self, result: Result<R>) -> Result<R> {
+        self.condition().note(result)
+    }
 
     /// Carries `change` out as one transaction, which changes the inodes in `touched`. The caller
     /// holds all inode locks that it needs. If it fails, everything is as it was.

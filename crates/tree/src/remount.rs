@@ -14,6 +14,9 @@ pub trait Remount: Send + Sync {
     /// # Errors
     /// [`spindle_vfs::Error::Stale`] if it is not.
     fn take_references(&self, ino: Ino, count: u64) -> Result<()>;
+
+    /// Returns true if damage was met since it was opened.
+    fn is_damaged(&self) -> bool;
 }
 
 impl<T: Tree> Remount for T {
@@ -26,5 +29,9 @@ impl<T: Tree> Remount for T {
         let _locked = inode.state.read();
         (0..count).for_each(|_| self.nodes().table.reference(&inode));
         Ok(())
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.condition().is_damaged()
     }
 }

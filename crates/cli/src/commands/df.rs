@@ -2,14 +2,17 @@
 
 use crate::error::{Context, Result};
 use crate::image::{self, Failures, ReadArgs};
+use crate::mount_point;
 use crate::output::Output;
 use crate::target::{ImagePath, Target};
 use crate::text::{human, quoted};
 use serde::Serialize;
 use spindle::Image;
 use spindle::path::resolve;
+use spindle_fuse::FuseMount;
 use spindle_vfs::FsStat;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Show the free space of file systems in images
@@ -23,6 +26,7 @@ use std::process::ExitCode;
     after_long_help = "EXAMPLES
     spindle df -h disk.img
     spindle df -ih disk.img@s1a disk.img@s1d
+    spindle df -h /mnt                 what is mounted there
     spindle df --json disk.img | jq '.[].available_bytes'"
 )]
 pub struct Args {
@@ -43,8 +47,9 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
-    /// The images; a path in an image means the space that this file can get
-    #[arg(value_name = "IMAGE", required = true)]
+    /// The images, or the directories where they are mounted; a path in an image means the space
+    /// that this file can get
+    #[arg(value_name = "IMAGE|DIR", required = true)]
     images: Vec<OsString>,
 }
 
@@ -100,7 +105,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let failures = Failures::default();
     let mut found = Vec::new();
     for word in &args.images {
-        let space = Target::in_image(word).and_then(|target| space(&target, args.read));
+        let space = match mount_point::on(Path::new(word)) {
+            Ok(Some(mount)) => of_mount(&mount),
+            Ok(None) => Target::in_image(word).and_then(|target| space(&target, args.read)),
+            Err(error) => Err(error),
+        };
         found.extend(failures.unless(space)?);
     }
     let mut out = Output::stdout();
@@ -111,6 +120,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(failures.exit_code())
+}
+
+/// Returns the space of what is mounted, as the mount says.
+fn of_mount(mount: &FuseMount) -> Result<Space> {
+    let stat = rustix::fs::statvfs(&mount.dir).context(mount.dir.display())?;
+    let stat = FsStat {
+        bsize: u32::try_from(stat.f_bsize).unwrap_or(u32::MAX),
+        frsize: u32::try_from(stat.f_frsize).unwrap_or(u32::MAX),
+        blocks: stat.f_blocks,
+        bfree: stat.f_bfree,
+        bavail: stat.f_bavail,
+        reserve: stat.f_bfree.saturating_sub(stat.f_bavail),
+        files: stat.f_files,
+        ffree: stat.f_ffree,
+        name_max: u32::try_from(stat.f_namemax).unwrap_or(u32::MAX),
+    };
+    Ok(Space::of(&mount.source.to_string_lossy(), &stat))
 }
 
 fn space(target: &ImagePath, read: ReadArgs) -> Result<Space> {

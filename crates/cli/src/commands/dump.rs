@@ -142,9 +142,9 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
     };
     let size = number::bytes(plan.bytes());
     logger::note(format_args!(
-        "{}: level {level} dump of {since}: {} files and directories, about {size}",
+        "{}: level {level} dump of {since}: {}, about {size}",
         args.image,
-        plan.files()
+        things(plan.files() as u64)
     ));
     let progress = Progress::new("dumping", Some(plan.bytes()));
     let out = Out::create(&args.file, Kind::Dump, args.out.force)?;
@@ -161,6 +161,11 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
     let written = write().context(&out.name)?;
     out.finish()?;
     let size = number::bytes(written.bytes);
-    logger::note(format_args!("{}: {} files and directories, {size}", args.image, written.files));
+    logger::note(format_args!("{}: {}, {size}", args.image, things(written.files)));
     Ok(())
+}
+
+/// Returns the number of what a dump has, in words.
+fn things(n: u64) -> String {
+    if n == 1 { "1 file or directory".into() } else { format!("{n} files and directories") }
 }

@@ -126,12 +126,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     if failed > 0 {
-        let what = format!("{failed} files could not be written; manifest.json says why");
+        let what =
+            format!("{} could not be written; manifest.json says why", text::counted(failed as u64, "file"));
         return Err(Failure::new(what)).context(&args.image);
     }
     if deleted.unreadable_groups > 0 {
         let groups = deleted.unreadable_groups;
-        let what = format!("the maps of {groups} cylinder groups cannot be read; nothing is known of them");
+        let what = format!(
+            "the maps of {} cannot be read; nothing is known of them",
+            text::counted(groups, "cylinder group")
+        );
         return Err(Failure::new(what)).context(&args.image);
     }
     Ok(ExitCode::SUCCESS)

@@ -5,8 +5,8 @@ mod repaired;
 mod ufs;
 
 use crate::error::{Failure, Result};
-use crate::image;
 use crate::output::Output;
+use crate::{image, text};
 use questions::Questions;
 use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
 use spindle_v7::Format;
@@ -128,7 +128,8 @@ fn fsck(args: &Args) -> Result<u8> {
     if let Some(file) = &args.undo_with {
         let sectors = undo(&spec, file)?;
         let mut out = Output::stdout();
-        out.line(format!("{spec}: {sectors} sectors are as they were before the repair"))?;
+        let sectors = text::counted(sectors as u64, "sector");
+        out.line(format!("{spec}: the repair is taken back: {sectors} written"))?;
         out.finish()?;
         return Ok(exit::CLEAN);
     }

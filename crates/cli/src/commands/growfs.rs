@@ -35,7 +35,7 @@ EXAMPLES
 pub struct Args {
     /// The size of the file system: bytes, with k, m, g or t for powers of 1024, or b for sectors
     /// of 512 bytes
-    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_size)]
     size: Option<u64>,
     /// Show the result, and write nothing
     #[arg(short = 'N', long)]
@@ -108,7 +108,11 @@ fn show(out: &mut Output, image: &str, growth: &Growth, written: bool) -> Result
         out.line(format!("{image}: has all the space already ({old})"))?;
     } else {
         let verb = if written { "grown" } else { "would grow" };
-        let groups = format!("{} cylinder groups instead of {}", growth.new_groups, growth.old_groups);
+        let groups = format!(
+            "{} instead of {}",
+            text::counted(growth.new_groups, "cylinder group"),
+            growth.old_groups
+        );
         out.line(format!("{image}: {verb} from {old} to {new}, {groups}"))?;
     }
     if growth.unused_bytes > 0 {

@@ -4,6 +4,7 @@
 use super::{Cli, Command, fsck, mount, umount};
 use crate::error::{Context, Result};
 use crate::text::parse_bytes;
+use clap::error::ContextKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::io::ErrorKind::NotFound;
@@ -151,7 +152,7 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
     match called {
         Some("mount.spindle" | "mount.fuse.spindle" | "mount.fuseblk.spindle") => {
             let MountHelper { image, dir, options, fake, verbose, namespace, .. } =
-                MountHelper::parse_from(args);
+                MountHelper::try_parse_from(args).unwrap_or_else(|error| refuse(error));
             let failed = |e: crate::error::Failure| e.with_code(mount::MOUNT_FAILED);
             if let Err(error) = enter(namespace.as_deref()) {
                 return Invocation::Done(Err(failed(error)));
@@ -168,15 +169,17 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(Command::Mount(args), verbose)
         }
         Some("umount.spindle" | "umount.fuse.spindle" | "umount.fuseblk.spindle") => {
-            let helper = UmountHelper::parse_from(args);
+            let helper = UmountHelper::try_parse_from(args).unwrap_or_else(|error| refuse(error));
             let UmountHelper { dir, lazy, force, read_only, verbose, namespace, .. } = helper;
             if let Err(error) = enter(namespace.as_deref()) {
                 return Invocation::Done(Err(error.with_code(mount::MOUNT_FAILED)));
             }
             Invocation::Run(Command::Umount(umount::Args::from_helper(dir, lazy, force, read_only)), verbose)
         }
-        Some("fsck.spindle") => {
-            let helper = FsckHelper::parse_from(without_progress(args));
+        // fsck(8) takes the type that libblkid sees, not that of its option -t.
+        Some("fsck.spindle" | "fsck.ufs" | "fsck.sysv") => {
+            let helper =
+                FsckHelper::try_parse_from(without_progress(args)).unwrap_or_else(|error| refuse(error));
             let FsckHelper { check_only, preen, yes, image, verbose, .. } = helper;
             Invocation::Run(Command::Fsck(fsck::Args::from_helper(image, check_only, preen, yes)), verbose)
         }
@@ -184,8 +187,8 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             let name = name.to_owned();
             args.insert(1, "newfs".into());
             let command = Cli::command().mut_subcommand("newfs", with_mkfs_operands).bin_name(name);
-            let matches = command.get_matches_from(args);
-            let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+            let matches = command.try_get_matches_from(args).unwrap_or_else(|error| refuse(error));
+            let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
             let size = matches.subcommand().and_then(|(_, newfs)| newfs.get_one::<u64>(SIZE));
             if let (Some(&bytes), Command::Newfs(newfs)) = (size, &mut cli.command) {
                 newfs.set_size(bytes);
@@ -193,10 +196,17 @@ pub fn parse_command_line(mut args: Vec<OsString>) -> Invocation {
             Invocation::Run(cli.command, cli.verbose)
         }
         _ => {
-            let cli = Cli::parse_from(args);
+            let cli = Cli::try_parse_from(args).unwrap_or_else(|error| refuse(error));
             Invocation::Run(cli.command, cli.verbose)
         }
     }
+}
+
+/// Ends the program with an error of the command line, without the advice to give an option that
+/// there is not as an operand: nobody means that.
+fn refuse(mut error: clap::Error) -> ! {
+    error.remove(ContextKind::Suggested);
+    error.exit()
 }
 
 /// Removes the option -C of e2fsck, with its descriptor: -C, -C0, -C 0 or -aC0. What follows it

@@ -202,7 +202,7 @@ enum Size {
 }
 
 fn parse_size(text: &str) -> Result<Size, String> {
-    if text == "fit" { Ok(Size::Fit) } else { text::parse_bytes(text).map(Size::Bytes) }
+    if text == "fit" { Ok(Size::Fit) } else { text::parse_size(text).map(Size::Bytes) }
 }
 
 /// The source of an import.

@@ -8,6 +8,7 @@ mod old;
 
 use crate::error::{Context, Failure, Result};
 use crate::image::ReadArgs;
+use crate::mount_point;
 use crate::output::Output;
 use crate::text;
 use found::FoundInfo;
@@ -45,8 +46,8 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     read: ReadArgs,
-    /// The file, block device or partition
-    #[arg(value_name = "IMAGE")]
+    /// The file, block device or partition, or the directory where it is mounted
+    #[arg(value_name = "IMAGE|DIR")]
     image: String,
 }
 
@@ -92,12 +93,15 @@ struct PartitionInfo {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let spec = Spec::parse(&args.image)?;
+    let (name, spec) = match mount_point::image_on(&args.image)? {
+        Some(mounted) => (mounted.to_string(), mounted),
+        None => (args.image.clone(), Spec::parse(&args.image)?),
+    };
     // Without groups, all partitions of a disk are shown; groups need one partition.
     let spec = if args.groups || args.range.is_some() { partition::choose(spec)? } else { spec };
     let device = open_device_unlocked(&spec)?;
     let mut report = Report {
-        image: args.image.clone(),
+        image: name,
         size_bytes: device.info().size_bytes,
         label: None,
         file_system: None,

@@ -5,26 +5,26 @@ mod class;
 
 use crate::commands::info::mfs::show;
 use crate::error::{Context, Result};
+use crate::image;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text;
 use clap::ValueEnum;
 use serde::Serialize;
-use spindle::partition;
 use spindle::set::{self, Change, NewDevice, Role, Status};
-use spindle_device::Spec;
 use spindle_report::number;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Show and change the members of a multi-structured file system
 ///
-/// The set is named by any of its members; the others are found in the same directory, where they
-/// were when the set was last used, and among the block devices. The set may be mounted: its
-/// members are changed under it, by the process that serves the mount, so only root and the user
-/// who mounted it can do that. The log of a set that was not unmounted is replayed first. A change
-/// can be interrupted, and goes on when it is given again.
+/// The set is named by any of its members, or by the directory where it is mounted. The other
+/// members are found in the same directory, where they were when the set was last used, and among
+/// the block devices. The set may be mounted: its members are changed under it, by the process that
+/// serves the mount, so only root and the user who mounted it can do that. The log of a set that
+/// was not unmounted is replayed first. A change can be interrupted, and goes on when it is given
+/// again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done; status: the set is whole; scrub: it is whole, nothing differed but what a crash
@@ -56,8 +56,8 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Any member
-        #[arg(value_name = "MEMBER")]
+        /// Any member, or the directory where the set is mounted
+        #[arg(value_name = "MEMBER|DIR")]
         member: String,
     },
     /// Give what a member has to a new one, and leave out the old one
@@ -73,8 +73,8 @@ enum Command {
         discard_log: bool,
         #[command(flatten)]
         new: NewArgs,
-        /// Any member
-        #[arg(value_name = "MEMBER")]
+        /// Any member, or the directory where the set is mounted
+        #[arg(value_name = "MEMBER|DIR")]
         member: String,
         /// The old member: its path, or, if it is missing, the identity that status shows
         #[arg(value_name = "OLD")]
@@ -87,8 +87,8 @@ enum Command {
     Add {
         #[command(flatten)]
         new: NewArgs,
-        /// Any member
-        #[arg(value_name = "MEMBER")]
+        /// Any member, or the directory where the set is mounted
+        #[arg(value_name = "MEMBER|DIR")]
         member: String,
         /// What the copy is of: control, data:N or log:N
         #[arg(value_name = "STORAGE", value_parser = parse_storage)]
@@ -99,8 +99,8 @@ enum Command {
     },
     /// Leave out a member of whose storage there are other copies
     Remove {
-        /// Any member
-        #[arg(value_name = "MEMBER")]
+        /// Any member, or the directory where the set is mounted
+        #[arg(value_name = "MEMBER|DIR")]
         member: String,
         /// The member to leave out: its path, or, if it is missing, the identity that status shows
         #[arg(value_name = "OLD")]
@@ -115,8 +115,8 @@ enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Any member
-        #[arg(value_name = "MEMBER")]
+        /// Any member, or the directory where the set is mounted
+        #[arg(value_name = "MEMBER|DIR")]
         member: String,
     },
     /// Bring the files of a device that is not written into the set, without copying them
@@ -159,7 +159,7 @@ enum Command {
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct NewArgs {
     /// Size of a new file
-    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_size)]
     size: Option<u64>,
     /// Overwrite an existing file system or partition table
     #[arg(long)]
@@ -180,16 +180,19 @@ enum RoleName {
     Log,
 }
 
+/// What names a part of a role's storage.
+const STORAGE: &str = "give control, data:N or log:N";
+
 fn parse_storage(text: &str) -> Result<(Role, u32), String> {
     let (name, index) = text.split_once(':').unwrap_or((text, "0"));
-    let role = match RoleName::from_str(name, false)? {
+    let role = match RoleName::from_str(name, false).map_err(|_| STORAGE)? {
         RoleName::Control => Role::Control,
         RoleName::Data => Role::Data,
         RoleName::Log => Role::Log,
     };
     match index.parse() {
         Ok(index) => Ok((role, index)),
-        Err(_) => Err("give control, data:N or log:N".into()),
+        Err(_) => Err(STORAGE.into()),
     }
 }
 
@@ -212,34 +215,38 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bar.set(u64::try_from(part).unwrap_or(1000), &number::bytes(progress.done));
         interrupt::check()
     };
-    let (member, change) = match &args.command {
+    let (member, change, said) = match &args.command {
         Command::Class { target, name } => return class::run(target, name.as_deref()),
         Command::Attach(args) => return attach::attach(args, &mut report),
         Command::Detach(args) => return attach::detach(args, &mut report),
         Command::Status { json, member } => return status(member, *json),
         Command::Scrub { json, member } => {
-            let found = set::scrub(&named(member)?, &mut report, &mut |_| ())?;
+            let found = set::scrub(&image::named(member)?, &mut report, &mut |_| ())?;
             return scrubbed(member, &found, *json);
         }
         Command::Replace { discard_log, new, member, old, device } => {
+            let said = format!("{device}: has taken the place of {old}");
             let (old, new) = (old.clone(), new.at(device));
-            (member, Change::Replace { old, new, discard_log: *discard_log })
+            (member, Change::Replace { old, new, discard_log: *discard_log }, said)
         }
         Command::Add { new, member, storage: (role, index), device } => {
-            (member, Change::Add { role: *role, index: *index, new: new.at(device) })
+            let said = format!("{device}: is a copy of {role} storage {index}");
+            (member, Change::Add { role: *role, index: *index, new: new.at(device) }, said)
         }
-        Command::Remove { member, old } => (member, Change::Remove { old: old.clone() }),
+        Command::Remove { member, old } => {
+            (member, Change::Remove { old: old.clone() }, format!("{old}: is left out of the set"))
+        }
     };
-    set::change(&named(member)?, &change, &mut report)?;
+    set::change(&image::named(member)?, &change, &mut report)?;
+    drop(bar);
+    let mut out = Output::stdout();
+    out.line(said)?;
+    out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn named(member: &str) -> Result<Spec> {
-    Ok(partition::find(member)?)
-}
-
 fn status(member: &str, json: bool) -> Result<ExitCode> {
-    let status: Status = set::status(&named(member)?).context(member)?;
+    let status: Status = set::status(&image::named(member)?).context(member)?;
     let mut out = Output::stdout();
     if json {
         out.json(&status)?;
@@ -268,8 +275,9 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
         out.line(format!("{member}: read {}", number::bytes(copies.bytes)))?;
         if copies.differed + copies.unreadable > 0 {
             out.line(format!(
-                "{member}: {} megabytes of copies differed and {} could not be read; all are written again",
-                copies.differed, copies.unreadable
+                "{member}: {} of copies differed and {} could not be read; all were written again",
+                text::counted(copies.differed, "megabyte"),
+                copies.unreadable
             ))?;
         }
         if copies.unclean > 0 {
@@ -281,20 +289,20 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
         }
         if copies.undecided > 0 {
             out.line(format!(
-                "{member}: of {} of that nothing says which copy is right; the first copy counts",
+                "{member}: no checksum says which copy was right in {} of that; the first copy counts",
                 number::bytes(copies.undecided)
             ))?;
         }
         if copies.lost > 0 {
             out.line(format!(
-                "{member}: {} copies are lost or missing; spindle mfs status shows them",
-                copies.lost
+                "{member}: lost or missing: {}; spindle mfs status shows where",
+                if copies.lost == 1 { "1 copy".into() } else { format!("{} copies", copies.lost) }
             ))?;
         }
         if copies.wrong > 0 {
             out.line(format!(
-                "{member}: {} blocks have the wrong checksum in all copies; their files cannot be read there",
-                copies.wrong
+                "{member}: wrong checksum in all copies: {}; the files cannot be read there",
+                text::counted(copies.wrong, "block")
             ))?;
         }
         for class in &copies.changed_areas {
@@ -305,7 +313,7 @@ fn scrubbed(member: &str, found: &set::ScrubReport, json: bool) -> Result<ExitCo
         out.line(match check.as_ref().map(|check| check.damages) {
             None => format!("{member}: the set is mounted, so its structures were not checked"),
             Some(0) => format!("{member}: no problems found"),
-            Some(n) => format!("{member}: {n} problem(s) found; spindle fsck -n lists them"),
+            Some(n) => format!("{member}: {} found; spindle fsck -n lists them", text::counted(n, "problem")),
         })?;
     }
     out.finish()?;

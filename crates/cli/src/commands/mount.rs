@@ -14,7 +14,9 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Claim, Part, Spec};
 use spindle_ffs::{AclKind, Allocation, LogUse};
-use spindle_fuse::{Access, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve};
+use spindle_fuse::{
+    Access, Attachment, FuseMount, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve,
+};
 use spindle_trace::traced::Recorder;
 use spindle_vfs::{FileSystem, Ino, Observer};
 use std::os::unix::fs::FileTypeExt;
@@ -152,9 +154,11 @@ fn is_mounted_there(args: &Args, spec: &Spec) -> Result<bool> {
 
 /// Changes the mount on `dir` as these options of `-o` say.
 pub fn remount(dir: &Path, options: &str) -> Result<()> {
-    let device = spindle_fuse::mount_device(dir).map_err(|e| Failure::new(e.to_string()))?;
+    let mount = FuseMount::on(dir).map_err(|e| Failure::new(e.to_string()))?;
     let asked = Request::Remount(options.to_owned());
-    match request::<()>(&Name::of_mount(&device), &asked, &mut |_| Ok(())).context(dir.display())? {
+    match request::<()>(&Name::of_mount(&mount.device, mount.user), &asked, &mut |_| Ok(()))
+        .context(dir.display())?
+    {
         Some(()) => Ok(()),
         None => Err(Failure::new(
             "no process of Spindle serves it, or it belongs to another user; unmount it, and mount it again",
@@ -234,11 +238,8 @@ fn settings(options: &MountOptions) -> Settings {
 
 fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Result<()> {
     let mut options = check(args)?;
-    // Opening the image may create a log, so check the directory first.
     std::fs::read_dir(&args.dir).context(args.dir.display())?;
-    if let Some(trace) = &options.trace {
-        outfile::refuse(trace, outfile::Kind::Trace, "")?;
-    }
+    let recording = options.trace.clone().map(|file| Recording::of(file, &args.dir)).transpose()?;
     let mut spec = image?;
     if let Some(offset) = options.offset {
         if spec.part != Part::Whole {
@@ -284,7 +285,12 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         ..OpenOptions::read_only()
     };
     await_last_mount(&spec)?;
-    let image = Image::open(&spec, &open_options)?;
+    // What can refuse the mount comes before anything is written: opening the file system replays
+    // its log, or makes one.
+    let prepared = Image::prepare(&spec, &open_options)?;
+    let attachment =
+        Attachment::new(&args.dir, &source, &options).map_err(|e| Failure::new(e.to_string()))?;
+    let image = prepared.open()?;
     print_log_notes(&spec, &image);
     match (image.family(), options.log) {
         (Family::Old, Some(true)) => {
@@ -304,20 +310,17 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));
         options.read_only = true;
     }
-    let recorder = options
-        .trace
-        .as_deref()
-        .map(|file| record(file, &args.dir, &spec.path, image.fs().root()))
-        .transpose()?;
+    let recorder = recording.as_ref().map(|to| to.start(&spec.path, image.fs().root())).transpose()?;
+    let (recorder, out) = recorder.unzip();
+    let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
     let image = Arc::new(MountedImage::new(spec.clone(), image));
     let fs: Arc<dyn FileSystem> = image.clone();
-    let (recorder, recording) = recorder.unzip();
-    let observer = recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
     let mounted = |remounter: Remounter| {
-        if let Some(Err(error)) = recording.map(Out::finish) {
+        if let Some(Err(error)) = out.map(Out::finish) {
             log::error!("the trace takes no place: {error}");
         }
-        let names = [Ok(Name::of_mount(&remounter.device())), image.name()];
+        let names =
+            [Ok(Name::of_mount(&remounter.device(), rustix::process::geteuid().as_raw())), image.name()];
         let mount = Mount::new(image, remounter, options.clone(), open_options);
         let answering: Arc<dyn Answering> = Arc::new(mount);
         let names = names.into_iter().collect::<spindle::Result<Vec<_>>>();
@@ -325,8 +328,8 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
             log::warn!("{spec}: it cannot be changed while it is mounted: {error}");
         })
     };
-    let served = serve(&fs, &args.dir, &source, &options, observer, (signals, ready), mounted);
-    if let (Some(recorder), Some(file)) = (recorder, &options.trace) {
+    let served = serve(attachment, &fs, observer, (signals, ready), mounted);
+    if let (Some(recorder), Some(Recording { file, .. })) = (recorder, recording) {
         match recorder.finish() {
             Ok(events) => log::info!("{}: {} events", file.display(), events.unwrap_or(0)),
             Err(error) => log::error!("the trace is not complete: {error}"),
@@ -339,28 +342,42 @@ fn is_block_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Starts recording the use of the files of the mount.
-/// Returns also its file, which takes its place when the mount has succeeded.
-fn record(file: &Path, dir: &Path, image: &Path, root: Ino) -> Result<(Arc<Recorder>, Out)> {
-    let dir = dir.canonicalize().context(dir.display())?;
-    let parent = std::path::absolute(file).context(file.display())?;
-    let parent = parent.parent().unwrap_or(&parent).canonicalize().context(file.display())?;
-    if parent.starts_with(&dir) {
-        return Err(Failure::new(format!(
-            "{}: is below the mount that it would record; name a file elsewhere",
-            file.display()
-        )));
+/// Where the use of the files of a mount is recorded.
+struct Recording {
+    file: PathBuf,
+    /// The directory of the mount, without symbolic links.
+    dir: PathBuf,
+}
+
+impl Recording {
+    /// Checks that `file` can be written while something is mounted on `dir`.
+    fn of(file: PathBuf, dir: &Path) -> Result<Self> {
+        outfile::refuse(&file, outfile::Kind::Trace, "")?;
+        let dir = dir.canonicalize().context(dir.display())?;
+        let parent = std::path::absolute(&file).context(file.display())?;
+        let parent = parent.parent().unwrap_or(&parent).canonicalize().context(file.display())?;
+        if parent.starts_with(&dir) {
+            return Err(Failure::new(format!(
+                "{}: is below the mount that it would record; name a file elsewhere",
+                file.display()
+            )));
+        }
+        rustix::fs::access(&parent, rustix::fs::Access::WRITE_OK).context(parent.display())?;
+        Ok(Self { file, dir })
     }
-    let source = format!("mount {}", image.display());
-    let name = file.to_owned();
-    let failed = move |error: &spindle_trace::Error| {
-        log::error!("stopped recording into {}: {error}", name.display());
-    };
-    let clock = Arc::new(SystemClock);
-    let out = Out::create(file, outfile::Kind::Trace, false)?;
-    let to = (out.handle()?, file);
-    let recorder = Recorder::start(to, &source, (&dir.to_string_lossy(), root), clock, failed)?;
-    Ok((Arc::new(recorder), out))
+
+    /// Starts recording. Returns also the file, which takes its place when the mount has succeeded.
+    fn start(&self, image: &Path, root: Ino) -> Result<(Arc<Recorder>, Out)> {
+        let source = format!("mount {}", image.display());
+        let name = self.file.clone();
+        let failed = move |error: &spindle_trace::Error| {
+            log::error!("stopped recording into {}: {error}", name.display());
+        };
+        let (clock, mounted) = (Arc::new(SystemClock), (&*self.dir.to_string_lossy(), root));
+        let out = Out::create(&self.file, outfile::Kind::Trace, false)?;
+        let recorder = Recorder::start((out.handle()?, &self.file), &source, mounted, clock, failed)?;
+        Ok((Arc::new(recorder), out))
+    }
 }
 
 #[cfg(test)]

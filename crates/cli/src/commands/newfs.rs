@@ -58,7 +58,7 @@ pub struct Args {
     /// 512 bytes
     ///
     /// By default the file system uses all of IMAGE.
-    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_bytes)]
+    #[arg(short = 's', long, value_name = "SIZE", value_parser = text::parse_size)]
     size: Option<u64>,
     /// Show the result, and write nothing
     #[arg(short = 'N', long)]
@@ -249,10 +249,10 @@ fn show(out: &mut Output, report: &Report<'_>) -> Result<()> {
         number::bytes(report.size_bytes),
     ))?;
     out.line(format!(
-        "blocks of {} bytes, fragments of {}, {} cylinder groups of {} with {} inodes, {}% reserve",
+        "blocks of {} bytes, fragments of {}, {} of {} with {} inodes, {}% reserve",
         report.fs_bsize,
         report.fs_fsize,
-        report.fs_ncg,
+        text::counted(report.fs_ncg, "cylinder group"),
         number::bytes(u64::from(report.fs_fpg) * u64::from(report.fs_fsize)),
         report.fs_ipg,
         report.fs_minfree,

@@ -59,8 +59,8 @@ enum Command {
         json: bool,
         #[command(flatten)]
         write: WriteArgs,
-        /// The file, block device or partition
-        #[arg(value_name = "IMAGE")]
+        /// The file, block device or partition, or the directory where it is mounted
+        #[arg(value_name = "IMAGE|DIR")]
         image: String,
     },
     /// Change limits and grace periods
@@ -81,8 +81,8 @@ enum Command {
         json: bool,
         #[command(flatten)]
         read: ReadArgs,
-        /// The file, block device or partition
-        #[arg(value_name = "IMAGE")]
+        /// The file, block device or partition, or the directory where it is mounted
+        #[arg(value_name = "IMAGE|DIR")]
         image: String,
     },
 }

@@ -285,8 +285,12 @@ impl Task<'_> {
         finished?;
         if restored.absent > 0 && self.args.rebuild {
             logger::note(format_args!(
-                "{} names belong to files that are not in the dump, as those with the flag nodump",
-                restored.absent
+                "{} to files that are not in the dump, as those with the flag nodump",
+                if restored.absent == 1 {
+                    "1 name belongs".into()
+                } else {
+                    format!("{} names belong", restored.absent)
+                }
             ));
         }
         Ok(())

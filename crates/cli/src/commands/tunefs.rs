@@ -100,8 +100,8 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     write: WriteArgs,
-    /// The file, block device or partition
-    #[arg(value_name = "IMAGE")]
+    /// The file, block device or partition, or the directory where it is mounted
+    #[arg(value_name = "IMAGE|DIR")]
     image: String,
 }
 
@@ -328,7 +328,8 @@ fn show(out: &mut Output, args: &Args, outcome: &Outcome) -> Result<()> {
         })?;
     }
     if args.all {
-        out.line(format!("{} superblock copies written", outcome.replicas))?;
+        let copies = if outcome.replicas == 1 { "copy" } else { "copies" };
+        out.line(format!("{} superblock {copies} written", outcome.replicas))?;
     }
     for note in &outcome.notes {
         out.line(format!("note: {note}"))?;

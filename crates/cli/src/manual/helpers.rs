@@ -57,7 +57,9 @@ const FSCK: &str = "Check a file system for fsck(8)
 fsck(8) calls this program for file systems of the type \"spindle\": at boot, with -a, for those \
 whose last field in /etc/fstab is not 0. It does what \"spindle fsck\" does; see spindle-fsck(1). \
 Without -a, -p and -y nothing is changed. Give fsck(8) the whole path of an image: it takes names \
-that do not begin with / for options.
+that do not begin with / for options. Of an image without a line in /etc/fstab it calls the helper \
+of the type that libblkid sees, whatever its option -t says; so this program is also installed as \
+fsck.ufs and fsck.sysv, unless another one has these names.
 
 -a and -p replay the log, and repair what can be repaired without loss; -y repairs everything. \
 Options of e2fsck that change nothing here are accepted: -f, because what is marked clean is checked \
@@ -65,7 +67,8 @@ in any case, and -C, -T, -M, -l and -r.";
 
 const FSCK_MORE: &str = "EXAMPLES
     fsck.spindle -n /dev/sdb1
-    fsck -n /srv/bsd         for a line of /etc/fstab; fsck(8) skips what has none
+    fsck -n /srv/bsd         for a line of /etc/fstab
+    fsck -t spindle /srv/disk.img -n
 
     A line of /etc/fstab; its last field has it checked at boot:
 

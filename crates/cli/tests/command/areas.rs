@@ -53,7 +53,7 @@ fn an_old_disk_is_attached() {
     assert_eq!(listing(&bench, "mnt/attic", ""), listing(&bench, "tree", ""));
     assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
     bench.shell("cmp old.img before.img");
-    bench.fails("mfs detach c attic", 1, &["file(s) have data of class attic", "/attic/", "--copy"]);
+    bench.fails("mfs detach c attic", 1, &["with data of class attic", "/attic/", "--copy"]);
     // What is not what it was is not copied.
     bench.shell(
         "cp old.img good.img && printf XXXX | dd of=old.img bs=1 seek=9000000 conv=notrunc status=none",

@@ -118,7 +118,7 @@ fn damaged_images_are_shown() {
     let ran = bench.run("map a.img");
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("    1  cannot be read") && ran.err.contains("1 unreadable"), "{}", ran.err);
-    bench.fails("find-deleted a.img", 1, &["1 cylinder groups cannot be read"]);
+    bench.fails("find-deleted a.img", 1, &["the maps of 1 cylinder group cannot be read"]);
     bench.fails("debug a.img group 1", 1, &["cylinder group 1"]);
     assert!(bench.ok("debug a.img ls /").contains("big"));
 }

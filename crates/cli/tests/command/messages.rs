@@ -10,9 +10,9 @@ fn foreign_images_are_named() {
     bench.ok("newfs -s 8m a.img");
     bench.shell("gzip -kc a.img >a.gz; xz -kc a.img >a.xz; bzip2 -kc a.img >a.bz2; tar cf a.tar a.img");
     for (file, wanted) in [
-        ("a.gz", &["a.gz: is compressed with gzip; ", "gzip -dk FILE"][..]),
-        ("a.xz", &["a.xz: is compressed with xz; ", "xz -dk FILE"]),
-        ("a.bz2", &["a.bz2: is compressed with bzip2; ", "bzip2 -dk FILE"]),
+        ("a.gz", &["a.gz: is a file compressed with gzip; ", "gzip -dk FILE"][..]),
+        ("a.xz", &["a.xz: is a file compressed with xz; ", "xz -dk FILE"]),
+        ("a.bz2", &["a.bz2: is a file compressed with bzip2; ", "bzip2 -dk FILE"]),
         ("a.tar", &["a.tar: is a tar archive; ", "spindle import FILE"]),
     ] {
         for command in ["ls", "info", "df"] {

@@ -466,3 +466,177 @@ fn loop_devices_and_their_files() {
     in_namespace(&bench, &script);
     bench.check("a.img");
 }
+
+/// Promise: the directory of a mount names what is mounted there for tunefs, quota, df and info,
+/// under whatever name the table of mounts shows it; root does that with the mount of any user, and
+/// other users are refused for that reason; a directory with nothing on it is refused as such.
+#[test]
+fn mount_points_name_images() {
+    let bench = Bench::new();
+    bench.shell("mkdir -m 777 home; chmod 755 .");
+    in_namespace(
+        &bench,
+        &format!(
+            r#"cp '{}' home/program
+            mknod fuse c 10 229
+            chmod 666 fuse
+            mount --bind fuse /dev/fuse
+            cd home
+            ann() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
+            bob() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}
+            ann ./program newfs -s 64m disk.img
+            ann mkdir mnt
+            ann ./program quota check disk.img
+            for options in noatime fsname=other; do
+                ann ./program mount -o userquota,$options disk.img mnt
+                for user in "" ann; do
+                    $user ./program tunefs -m 5 mnt >out
+                    $user ./program tunefs -m 8 disk.img | grep "minfree changes from 5% to 8%"
+                    $user ./program tunefs -p mnt | grep "minfree       8%"
+                    $user ./program quota report mnt | grep root
+                    $user ./program quota report disk.img | grep root
+                    $user ./program info mnt | grep "disk.img: UFS2"
+                done
+                ann ./program df -h mnt | grep '62M'
+                ! bob ./program tunefs -m 5 disk.img 2>error
+                ann ./program umount mnt
+            done
+            ./program mount -o userquota disk.img mnt
+            chmod 666 disk.img
+            for asked in disk.img mnt; do
+                ! bob ./program quota report $asked 2>error
+                grep "only root and the user of the mount" error
+            done
+            ./program umount mnt
+            for command in "tunefs -p" "quota report" df info "mfs status"; do
+                ! ./program $command mnt 2>error
+                grep "nothing is mounted on" error
+            done"#,
+            env!("CARGO_BIN_EXE_spindle")
+        ),
+    );
+}
+
+/// Promise: a mount that is refused has written nothing, whatever refuses it: no log is made, and
+/// none is replayed.
+#[test]
+fn refused_mounts_write_nothing() {
+    let bench = Bench::new();
+    bench.shell("mkdir -m 777 home; chmod 755 .");
+    in_namespace(
+        &bench,
+        &format!(
+            r#"cp '{}' home/program
+            mknod fuse c 10 229
+            chmod 666 fuse
+            mount --bind fuse /dev/fuse
+            cd home
+            ann() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
+            ann ./program newfs -s 64m new.img
+            ann ./program newfs -s 64m left.img
+            ann mkdir mnt
+            mkdir theirs
+            ann ./program mount left.img mnt
+            ann sh -c 'echo text >mnt/file && sync mnt/file'
+            kill -9 "$(head -n 1 /tmp/spindle-65534/$(ann mountpoint -d mnt))"
+            umount -il mnt
+            sha256sum *.img >before
+            for image in new.img left.img; do
+                fails 'no quota file' ann ./program mount -o userquota $image mnt
+                fails 'no quota file' ./program mount -o userquota $image mnt
+                fails 'mount' ann ./program mount $image theirs
+                fails 'root only' ann ./program mount -o suid $image mnt
+                fails 'allow_root' ann ./program mount -o allow_root $image mnt
+                fails 'below the mount' ann ./program mount -o trace=mnt/t $image mnt
+                fails 'Permission denied\|permission denied' ann ./program mount -o trace=/t $image mnt
+                fails 'fuse3' ann env PATH=/nonexistent ./program mount $image mnt
+                ! mountpoint -q mnt
+            done
+            sha256sum -c before
+            ann ./program mount left.img mnt
+            grep text mnt/file || ann grep text mnt/file
+            ann ./program umount mnt"#,
+            env!("CARGO_BIN_EXE_spindle")
+        ),
+    );
+}
+
+/// Promise: the unmount of an image in which damage was met says so and fails, as that of one that
+/// could not be written, by `spindle umount` and by umount(8).
+#[test]
+fn unmounts_of_damaged_images_fail() {
+    let bench = Bench::new();
+    for (name, format) in
+        [("a.img", "-s 16m"), ("b.img", "-O1 --dialect netbsd -s 16m"), ("c.img", "-t v7 -s 4m")]
+    {
+        bench.ok(&format!("newfs {format} {name}"));
+        bench.write("uniquename", "text");
+        bench.ok(&format!("mkdir {name}:/d"));
+        bench.ok(&format!("cp uniquename {name}:/d/uniquename"));
+        let mut bytes = std::fs::read(bench.path(name)).unwrap();
+        let at = bytes.windows(10).position(|window| window == b"uniquename").unwrap();
+        if name == "c.img" {
+            // The inode of the entry is none.
+            bytes[at - 2..at].copy_from_slice(&[0xff, 0xff]);
+        } else {
+            // The length of the entry.
+            bytes[at - 4..at - 2].copy_from_slice(&[1, 0]);
+        }
+        bench.write(name, bytes);
+    }
+    in_namespace(
+        &bench,
+        r#"mkdir -p /run/mount
+        mount -t tmpfs none /run/mount
+        for image in a.img b.img c.img; do
+            cp $image copy.img
+            for umount in "spindle umount" umount; do
+                cp copy.img $image
+                mount -t spindle "$PWD/$image" mnt
+                touch mnt/file
+                ! cat mnt/d/uniquename 2>error
+                fails 'damage was met' $umount mnt
+                ! mountpoint -q mnt
+            done
+        done
+        mkdir small
+        mount -t tmpfs -o size=8m none small
+        for umount in "spindle umount" umount; do
+            spindle newfs --force -s 64m small/full.img
+            mount -t spindle -o nolog "$PWD/small/full.img" mnt
+            ! head -c 20000000 /dev/zero >mnt/file
+            fails 'could not be written completely' $umount mnt
+            rm small/full.img
+        done"#,
+    );
+}
+
+/// Promise: `fsck -t spindle IMAGE` of util-linux checks an image without a line in fstab, whatever
+/// libblkid takes it for, and passes the result on.
+#[test]
+fn fsck8_finds_the_helper() {
+    let bench = Bench::new();
+    bench.shell("mkdir sbin");
+    for name in ["fsck.spindle", "fsck.ufs", "fsck.sysv"] {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_spindle"), bench.path(&format!("sbin/{name}")))
+            .unwrap();
+    }
+    for (image, format) in [
+        ("a.img", ""),
+        ("b.img", "-O1 --dialect openbsd"),
+        ("c.img", "-t v7"),
+        ("d.img", "-t sysv"),
+        ("e.img", "-t mfs"),
+    ] {
+        bench.ok(&format!("newfs {format} -s 32m {image}"));
+        let fsck = format!("PATH=$PWD/sbin:$PATH fsck -t spindle -T $PWD/{image} -n");
+        let said = bench.shell(&fsck);
+        assert!(said.contains("no problems found"), "{image}: {said}");
+    }
+    bench.write("file", "text");
+    bench.ok("cp file a.img:/file");
+    bench.ok("debug -w a.img clri /file");
+    let said = bench.shell("PATH=$PWD/sbin:$PATH fsck -t spindle -T $PWD/a.img -n && exit 1; [ $? = 4 ]; PATH=$PWD/sbin:$PATH fsck -t spindle -T $PWD/a.img -y || [ $? = 1 ]");
+    assert!(said.contains("repaired"), "{said}");
+    bench.check("a.img");
+}

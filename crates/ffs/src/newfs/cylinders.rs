@@ -215,7 +215,11 @@ pub(super) fn groups(
     let mut fs_size = wishes.size_bytes / u64::from(frame.fsize);
     if fs_size > i32::MAX.unsigned_abs().into() {
         let most = u64::from(i32::MAX.unsigned_abs()) * u64::from(frame.fsize);
-        return Err(ParameterError::new("size", wishes.size_bytes, format!("at most {most} bytes in UFS1")));
+        return Err(ParameterError::new(
+            "size",
+            format_args!("{} bytes", wishes.size_bytes),
+            format!("at most {most} bytes in UFS1"),
+        ));
     }
     let mut ncyl = (fs_size * nspf).div_ceil(spc);
     let cpg = cutter.pick_cpg(cycle, ncyl)?;
@@ -226,7 +230,7 @@ pub(super) fn groups(
         if ncg <= 1 {
             let least = (cutter.structures(cpg, 0) + 3 * u64::from(frame.frag)) * u64::from(frame.fsize);
             let allowed = format!("at least {least} bytes");
-            return Err(ParameterError::new("size", wishes.size_bytes, allowed));
+            return Err(ParameterError::new("size", format_args!("{} bytes", wishes.size_bytes), allowed));
         }
         notes.push(format!(
             "{} bytes at the end are too few for a group and stay unused",

@@ -152,7 +152,7 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
         }
         let least = (packing.overhead(best) + 3 * frag).max(LEAST_BLOCKS * frag);
         let allowed = format!("at least about {} bytes", least * fsize);
-        return Err(ParameterError::new("size", wishes.size_bytes, allowed));
+        return Err(ParameterError::new("size", format_args!("{} bytes", wishes.size_bytes), allowed));
     };
     if fpg != best {
         notes

@@ -10,7 +10,7 @@ use crate::format::ondisk::MAXNAMLEN;
 use crate::volume::tx::{Deferred, Progress, Tx};
 use spindle_cache::{Epoch, Restore, Stream};
 use spindle_clock::Timestamp;
-use spindle_tree::{Found, NewInode, NodesOf, Tree};
+use spindle_tree::{Condition, Found, NewInode, NodesOf, Tree};
 use spindle_vfs::{Attr, Error, FileKind, FileSystem, NewNode, Privilege, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -124,8 +124,8 @@ impl Tree for Ffs {
         LINK_MAX
     }
 
-    fn is_read_only(&self) -> bool {
-        self.volume.is_read_only()
+    fn condition(&self) -> &Condition {
+        &self.volume
     }
 
     fn check_changes(&self) -> Result<()> {
@@ -134,10 +134,6 @@ impl Tree for Ffs {
 
     fn now(&self) -> Timestamp {
         self.storable(self.volume.clock.now())
-    }
-
-    fn note<R>(&self, result: Result<R>) -> Result<R> {
-        self.volume.note(result)
     }
 
     fn transact<R: Restore, V>(

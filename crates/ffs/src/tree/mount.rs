@@ -135,6 +135,14 @@ impl Ffs {
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
+        if !read_only && !options.quotas.is_empty() {
+            // Quotas that cannot be turned on refuse the mount before anything is written.
+            let reading = OpenOptions { read_only: true, quotas: QuotaFiles::default(), ..options.clone() };
+            let look = Self::open_found(superblock.clone(), device.clone(), clock.clone(), &reading)?;
+            if look.lost_root.is_none() {
+                look.refuse_quotas(&options.quotas)?;
+            }
+        }
         let solaris = solaris_view(&device, &superblock)?;
         let device = match (&found, &solaris) {
             // Nothing writes to it as long as it has that log.

@@ -75,24 +75,7 @@ impl Ffs {
         if quotas.is_empty() {
             return Ok(());
         }
-        let mut on = Vec::new();
-        let mut all = Vec::new();
-        for kind in Kind::ALL {
-            let path = quotas.path(kind);
-            let file = self.find_quota_file(kind, path.unwrap_or(kind.file_name()));
-            match (path, file) {
-                (Some(path), Ok(None)) => {
-                    let remedy = format!(
-                        "make it with \"spindle quota check\", or mount without {}quota",
-                        kind.word()
-                    );
-                    return Err(Error::unsupported(format!("there is no quota file {path}"), remedy));
-                }
-                (Some(_), file) => on.extend(file?),
-                (None, file) => all.extend(file.ok().flatten().map(|file| file.inode.ino)),
-            }
-        }
-        all.extend(on.iter().map(|file| file.inode.ino));
+        let (on, all) = self.quota_files(quotas)?;
         let counts = self.count_usage(&all, &mut |_, _| ControlFlow::Continue(()))?;
         let device = self.volume.cache.device().info().name.clone();
         let mut tables = Vec::new();
@@ -111,6 +94,38 @@ impl Ffs {
         }
         self.volume.quotas = Some(Quotas::new(tables, all));
         Ok(())
+    }
+
+    /// Refuses `quotas` as [`Self::take_up_quotas`] does, of a file system that is only read.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn refuse_quotas(&self, quotas: &QuotaFiles) -> Result<()> {
+        let (on, _) = self.quota_files(quotas)?;
+        on.iter().try_for_each(|file| self.read_records(file, &file.inode.state.read()).map(drop))
+    }
+
+    /// Returns the files of `quotas`, and the inodes of all quota files.
+    fn quota_files(&self, quotas: &QuotaFiles) -> Result<(Vec<File>, Vec<u32>)> {
+        let mut on = Vec::new();
+        let mut all = Vec::new();
+        for kind in Kind::ALL {
+            let path = quotas.path(kind);
+            let file = self.find_quota_file(kind, path.unwrap_or(kind.file_name()));
+            match (path, file) {
+                (Some(path), Ok(None)) => {
+                    let remedy = format!(
+                        "make it with \"spindle quota check\", or mount without {}quota",
+                        kind.word()
+                    );
+                    return Err(Error::unsupported(format!("there is no quota file {path}"), remedy));
+                }
+                (Some(_), file) => on.extend(file?),
+                (None, file) => all.extend(file.ok().flatten().map(|file| file.inode.ino)),
+            }
+        }
+        all.extend(on.iter().map(|file| file.inode.ino));
+        Ok((on, all))
     }
 
     /// Does what is asked about quotas, and returns what it is about: all users or all groups. What

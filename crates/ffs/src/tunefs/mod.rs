@@ -281,8 +281,12 @@ pub fn tune(device: &dyn Device, tuning: &Tuning, options: Options) -> Result<Re
 }
 
 fn refusal(objections: &[Objection]) -> Error {
-    let joined =
-        |part: fn(&Objection) -> &str| objections.iter().map(part).collect::<Vec<_>>().join(", and ");
+    let joined = |part: fn(&Objection) -> &str| {
+        let mut parts: Vec<&str> = objections.iter().map(part).collect();
+        // Several can have the same remedy.
+        parts.dedup();
+        parts.join(", and ")
+    };
     Error::unsupported(format!("it cannot be written: {}", joined(|o| &o.reason)), joined(|o| &o.remedy))
 }
 

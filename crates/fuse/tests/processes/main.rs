@@ -14,7 +14,8 @@ use nix::unistd::Pid;
 use spindle_clock::{Clock, SystemClock};
 use spindle_conformance::model::ModelFs;
 use spindle_fuse::{
-    Mode, MountOptions, Umount, is_held_by_ending_daemon, launch, serve, umount, wait_for_ending_daemon,
+    Attachment, Mode, MountOptions, Umount, is_held_by_ending_daemon, launch, serve, umount,
+    wait_for_ending_daemon,
 };
 use spindle_vfs::FileSystem;
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +42,8 @@ fn main() -> ExitCode {
             // Locks the image as a device of an image does.
             let image = Path::new(report).with_file_name("image");
             let locked = image.exists().then(|| lock(&image).expect("no other process holds the lock"));
-            serve(&fs, Path::new(dir), "a,b model", &options, None, (signals, ready), |_| ())?;
+            let attachment = Attachment::new(Path::new(dir), "a,b model", &options)?;
+            serve(attachment, &fs, None, (signals, ready), |_| ())?;
             while locked.is_some() && !image.with_file_name("complete").exists() {
                 SystemClock.sleep(Duration::from_millis(1));
             }

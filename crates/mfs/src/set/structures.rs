@@ -112,7 +112,9 @@ impl Judge for OfControl {
     }
 
     /// Returns the blocks that nothing is in, as the descriptions of their cylinders say, and what
-    /// is behind everything.
+    /// is behind everything. A block that a mount takes into use meanwhile stays among them until
+    /// its first contents are on all members: a commit writes new blocks first, then the log has
+    /// their description, and only later its place. So no block counts as a fault for being new.
     fn unused(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
         let (end, table) = (self.cylinders_end(), self.table());
         let mut unused = vec![end..table.start, end.max(table.end)..u64::MAX];

@@ -10,7 +10,7 @@ use crate::volume::attributes::bytes_for_attributes;
 use crate::volume::tx::{OPERATION_BYTES, Tx};
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;
-use spindle_tree::{Found, NewInode, NodesOf, Tree};
+use spindle_tree::{Condition, Found, NewInode, NodesOf, Tree};
 use spindle_vfs::{Attr, Error, FileKind, NewNode, Privilege, Result};
 use std::sync::Arc;
 
@@ -93,8 +93,8 @@ impl Tree for Mfs {
         u16::MAX
     }
 
-    fn is_read_only(&self) -> bool {
-        self.volume.is_read_only()
+    fn condition(&self) -> &Condition {
+        &self.volume
     }
 
     fn check_changes(&self) -> Result<()> {
@@ -103,10 +103,6 @@ impl Tree for Mfs {
 
     fn now(&self) -> Timestamp {
         self.volume.clock.now()
-    }
-
-    fn note<R>(&self, result: Result<R>) -> Result<R> {
-        self.volume.note(result)
     }
 
     fn transact<R: Restore, V>(

@@ -6,6 +6,7 @@
 
 use super::headers::RESERVED;
 use super::tx::{Allocated, Tx};
+use super::usage::{Share, StorageUse};
 use super::{Owner, Volume, update};
 use crate::format::cylinder::{CYLINDER_BYTES, Cylinder, Kind};
 use crate::format::header::is_used;
@@ -75,6 +76,24 @@ impl ControlSpace {
             }
         }
         Ok(space)
+    }
+
+    /// Returns what of control storage is used.
+    pub(super) fn usage(&self, layout: &Layout) -> StorageUse {
+        let of_kind = |kind| self.cylinders.iter().filter(|summary| summary.kind == kind).count() as u64;
+        let (header_cylinders, name_cylinders) = (of_kind(Kind::Headers), of_kind(Kind::Names));
+        let share = |entries: u64, free| Share { used: entries.saturating_sub(free), free };
+        // The first numbers are of no file.
+        let headers = (header_cylinders * layout.headers_in_cylinder()).saturating_sub(ROOT_INO);
+        let name_blocks = name_cylinders * u64::from(layout.cylinder_blocks());
+        StorageUse {
+            header_cylinders,
+            headers: share(headers, self.free_headers),
+            name_cylinders,
+            name_blocks: share(name_blocks, self.free_blocks),
+            unused_cylinders: self.unused,
+            ..StorageUse::default()
+        }
     }
 
     /// Enters a cylinder among those that are open, or takes it out.

@@ -89,6 +89,11 @@ impl DataSpace {
         Ok(Self { pages, total, page: 0 })
     }
 
+    /// Returns the number of free blocks.
+    pub(super) const fn free(&self) -> u64 {
+        self.total
+    }
+
     /// Returns the space of a class whose map cannot be read: none is free.
     pub(super) fn unknown(class: &ClassLayout) -> Self {
         let pages = (0..class.map_pages).map(|_| Summary::new(0)).collect();
@@ -122,7 +127,7 @@ impl Volume {
 
     /// Returns the number of data blocks of a class that are free at once.
     pub(crate) fn free_data_blocks_now(&self, class: usize) -> u64 {
-        self.data[class].lock().total
+        self.data[class].lock().free()
     }
 
     fn map_page(&self, class: &ClassLayout, page: u64) -> Result<Buffer<'_>> {

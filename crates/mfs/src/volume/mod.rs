@@ -10,6 +10,7 @@ pub(crate) mod headers;
 mod pending;
 pub(crate) mod sums;
 pub(crate) mod tx;
+pub(crate) mod usage;
 
 use crate::format::layout::{ClassLayout, Layout};
 use crate::log::{Ring, State};

@@ -13,7 +13,7 @@ use crate::control::Name;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, open_device_unlocked, reasons};
 use crate::path::{child, resolve, resolve_parent};
-use crate::text::quoted;
+use crate::text::{counted, quoted};
 use crate::transfer::{CHUNK, ImageSource, Sink, Source, check_name, join, split};
 use crate::walk::{Walk, When};
 use spindle_cache::Settings;
@@ -188,13 +188,17 @@ pub fn detach(spec: &Spec, class: &ClassName, copy: bool, report: &mut Report<'_
     } else {
         "remove them, or have their data copied with --copy"
     };
-    let what = format!("{count} file(s) have data of class {class}: {}{more}; {remedy}", named.join(", "));
+    let what = format!(
+        "{} with data of class {class}: {}{more}; {remedy}",
+        counted(count as u64, "file"),
+        named.join(", ")
+    );
     Err(Error::new(what).within(spec))
 }
 
 /// Refuses a set that is mounted: a mount has the classes with which it was opened.
 fn refuse_mounted(spec: &Spec) -> Result<()> {
-    if Name::of_set(label(spec)?.set_id).is_taken() {
+    if Name::of_set(label(spec)?.set_id, spec)?.is_taken() {
         return Err(Error::new("the set is mounted; unmount it first").within(spec));
     }
     Ok(())

@@ -100,7 +100,7 @@ pub type Report<'a> = dyn FnMut(Progress) -> Result<()> + 'a;
 pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
     let change = &change.with_absolute_paths();
     let set_id = super::find::label(spec)?.set_id;
-    match control::request(&Name::of_set(set_id), &Request::Members(change.clone()), report)? {
+    match control::request(&Name::of_set(set_id, spec)?, &Request::Members(change.clone()), report)? {
         Some(outcome) => Ok(outcome),
         None => open(spec, without_log(change))?.apply(change, report).context(spec),
     }

@@ -19,4 +19,4 @@ pub use spindle_mfs::{
     Area, CLASS_ATTRIBUTE, Class, ClassLayout, ClassName, Label, Layout, Parameters, Progress, Role, Share,
     StorageUse, Structure,
 };
-pub use status::{AreaState, AreaStatus, ClassStatus, MemberStatus, Status, status};
+pub use status::{AreaState, AreaStatus, ClassStatus, MemberStatus, MountedAt, State, Status, status};

@@ -1,10 +1,15 @@
-//! What a set consists of, and what of it is there.
+//! What a set consists of, what of it is there, and who uses it.
+//!
+//! Labels are read from the members. What is used of their storage is asked of the process that
+//! serves the mount, if the set is mounted: much of it is only in its memory.
 
 use super::find::{FoundArea, FoundMember, FoundSet, find};
+use crate::control::{Name, Request, request};
 use crate::error::Result;
 use crate::image::open_device_unlocked;
+use crate::mounted::Description;
 use serde::Serialize;
-use spindle_device::Spec;
+use spindle_device::{Spec, writers};
 use spindle_mfs::{ClassLayout, Label, Layout, ReadOnlyClass, Role, Set, Share, StorageUse};
 
 /// The state of an area.
@@ -84,11 +89,41 @@ impl ClassStatus {
     }
 }
 
+/// Whether a set is used, and how it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nobody uses it, and it was unmounted.
+    Unmounted,
+    /// It is mounted.
+    Mounted,
+    /// A process has it open for writing that serves no mount.
+    Open,
+    /// Nobody uses it, and it was not unmounted: its log has to be replayed.
+    NotUnmounted,
+}
+
+/// Where a set is mounted.
+#[derive(Clone, Debug, Serialize)]
+pub struct MountedAt {
+    /// The directory.
+    pub dir: String,
+    /// Nothing can be changed.
+    pub read_only: bool,
+}
+
 /// A set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// Its identity, in hexadecimal digits.
     pub set_id: String,
+    /// Whether it is used.
+    pub state: State,
+    /// Where it is mounted; none if it is not, or belongs to another user who is not to be asked.
+    pub mount: Option<MountedAt>,
+    /// The figures of `storage` are not those of this moment, but what was written last: it is in
+    /// use, and that process does not say more.
+    pub stale: bool,
     /// Number of times that it was changed or opened to write.
     pub epoch: u64,
     /// When that was, in nanoseconds since 1970; 0 before the first time.
@@ -111,7 +146,8 @@ pub struct Status {
     pub unreadable: Option<String>,
     /// The members, in the order of the table, and then the read-only areas.
     pub members: Vec<MemberStatus>,
-    /// The set was left in use: copies may differ in what was never durable, until a scrub.
+    /// The set was left in use: copies may differ in what was never durable,
+    /// until a scrub.
     pub unequal: bool,
 }
 
@@ -135,16 +171,38 @@ impl Status {
         let layout = Layout::of(label)?;
         let members = label.members().into_iter().map(|id| member_status((label, &layout), found, id));
         let members = members.chain(area_statuses(label, read_only)).collect();
-        let (storage, unreadable) = match storage_use(found, read_only) {
-            Ok(storage) => (Some(storage), None),
-            Err(error) => (None, Some(error.to_string())),
+        let mount = ask_mount(label, found)?;
+        let (storage, in_use, unreadable) = match look(found, read_only) {
+            Ok((storage, in_use)) => (Some(storage), in_use, None),
+            Err(error) => (None, false, Some(error.to_string())),
         };
+        let state = match &mount {
+            Mount::None if !in_use => State::Unmounted,
+            Mount::None if found.iter().any(|member| has_writers(&member.spec)) => State::Open,
+            Mount::None => State::NotUnmounted,
+            Mount::Silent | Mount::Described(_) => State::Mounted,
+        };
+        let (mount, storage, stale) = match mount {
+            Mount::Described(Description { dir, read_only, storage: now, .. }) => {
+                (Some(MountedAt { dir, read_only }), now.or(storage), false)
+            }
+            Mount::Silent | Mount::None => (None, storage, matches!(state, State::Mounted | State::Open)),
+        };
+        let was_left_in_use = match (state, &mount) {
+            (State::NotUnmounted, _) => true,
+            (State::Mounted, Some(mount)) => in_use && mount.read_only,
+            _ => false,
+        };
+        let has_copies = label.areas.iter().any(|area| area.copy > 0);
         let share = |n: usize| storage.as_ref().and_then(|storage| storage.classes.get(n).copied());
         let is_there = |class: &&(usize, &ClassLayout)| class.1.blocks() > 0;
         let classes = layout.classes.iter().enumerate().filter(|class| is_there(&class));
         let classes = classes.map(|(n, class)| ClassStatus::of(class, share(n)));
         Ok(Self {
             set_id: hexadecimal(label.set_id),
+            state,
+            mount,
+            stale,
             epoch: label.epoch,
             opened: label.opened,
             block_bytes: label.parameters.block_bytes,
@@ -156,7 +214,7 @@ impl Status {
             storage,
             unreadable,
             members,
-            unequal: label.unequal,
+            unequal: label.unequal || (was_left_in_use && has_copies),
         })
     }
 }
@@ -169,11 +227,40 @@ pub fn status(spec: &Spec) -> Result<Status> {
     Status::of(&find(spec)?)
 }
 
-/// Reads what of the storage of a set is used, without a lock.
-fn storage_use(found: &[FoundMember], read_only: &[FoundArea]) -> Result<StorageUse> {
+/// What is known of the mount of a set.
+enum Mount {
+    /// It is not mounted.
+    None,
+    /// It is mounted, and says no more to this user.
+    Silent,
+    /// What the process says that serves it.
+    Described(Description),
+}
+
+/// Asks the process that serves the mount of a set.
+fn ask_mount(label: &Label, found: &[FoundMember]) -> Result<Mount> {
+    let is_used = |member: &&FoundMember| !label.is_useless(member.label.member_id);
+    let Some(member) = found.iter().find(is_used) else { return Ok(Mount::None) };
+    let name = Name::of_set(label.set_id, &member.spec)?;
+    Ok(match request(&name, &Request::Describe, &mut |_| Ok(())) {
+        Ok(Some(description)) => Mount::Described(description),
+        Err(_) => Mount::Silent,
+        Ok(None) => Mount::None,
+    })
+}
+
+/// Returns true if a process uses a member for writing.
+fn has_writers(member: &Spec) -> bool {
+    member.place().is_ok_and(|place| !writers(&place.path).is_empty())
+}
+
+/// Reads what of the storage of a set is used, without a lock, and whether its log has to be
+/// replayed.
+fn look(found: &[FoundMember], read_only: &[FoundArea]) -> Result<(StorageUse, bool)> {
     let specs = found.iter().map(|member| &member.spec).chain(read_only.iter().map(|area| &area.spec));
     let devices: Vec<_> = specs.map(open_device_unlocked).collect::<Result<_>>()?;
-    Ok(Set::open(&devices)?.storage_use()?)
+    let set = Set::open(&devices)?;
+    Ok((set.storage_use()?, set.needs_replay()?))
 }
 
 /// Returns the read-only areas, as members with one area.

@@ -8,7 +8,7 @@ use crate::format::ondisk::DIRSIZ;
 use crate::volume::tx::Tx;
 use spindle_cache::{Restore, Stream};
 use spindle_clock::Timestamp;
-use spindle_tree::{Found, NewInode, NodesOf, Tree};
+use spindle_tree::{Condition, Found, NewInode, NodesOf, Tree};
 use spindle_vfs::{Attr, Error, FileKind, NewNode, Privilege, Result};
 use std::sync::{Arc, OnceLock};
 
@@ -96,8 +96,8 @@ impl Tree for V7 {
         if self.layout().format.is_sysv() { 1000 } else { 127 }
     }
 
-    fn is_read_only(&self) -> bool {
-        self.volume.is_read_only()
+    fn condition(&self) -> &Condition {
+        &self.volume
     }
 
     fn check_changes(&self) -> Result<()> {
@@ -106,10 +106,6 @@ impl Tree for V7 {
 
     fn now(&self) -> Timestamp {
         storable(self.volume.clock.now())
-    }
-
-    fn note<R>(&self, result: Result<R>) -> Result<R> {
-        self.volume.note(result)
     }
 
     fn transact<R: Restore, V>(

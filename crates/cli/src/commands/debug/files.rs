@@ -22,7 +22,7 @@ fn complete(unread: u64) -> Result<()> {
     if unread == 0 {
         return Ok(());
     }
-    Err(Failure::new(format!("damaged: {unread} parts cannot be read, and are left out")))
+    Err(Failure::new(format!("damaged: left out what cannot be read: {}", text::counted(unread, "part"))))
 }
 
 /// Lists a directory.

@@ -3,12 +3,16 @@
 use crate::date;
 use crate::error::Result;
 use crate::output::Output;
+use crate::text;
 use serde::Serialize;
-use spindle::set::{AreaState, Label, Share, Status, StorageUse, find};
+use spindle::set::{AreaState, Label, MountedAt, Share, State, Status, StorageUse, find};
 use spindle_clock::Timestamp;
 use spindle_device::Spec;
+use spindle_fuse::{FuseMount, fuse_mounts};
 use spindle_report::number;
 use spindle_vfs::Objection;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A set, as seen from one of its members.
 #[derive(Debug, Serialize)]
@@ -53,11 +57,17 @@ impl SetInfo {
     /// Returns format, size and state in one line.
     pub fn summary(&self) -> String {
         format!(
-            "multi-structured file system of {} member{}, {} of data, {}",
+            "multi-structured file system of {} member{}, {} of data, {}{}",
             self.status.members.len(),
             if self.status.members.len() == 1 { "" } else { "s" },
             number::bytes(self.status.data_bytes),
             if self.whole { "all members there" } else { "not whole" },
+            match self.status.state {
+                State::Unmounted => "",
+                State::Mounted => ", mounted",
+                State::Open => ", in use",
+                State::NotUnmounted => ", not unmounted",
+            },
         )
     }
 
@@ -67,15 +77,42 @@ impl SetInfo {
     }
 }
 
+/// Returns whether a set is used, in words.
+fn state(status: &Status) -> String {
+    match (status.state, &status.mount) {
+        (State::Unmounted, _) => "unmounted".into(),
+        (State::Mounted, Some(MountedAt { dir, read_only })) => {
+            let read_only = if *read_only { " read-only" } else { "" };
+            format!("mounted{read_only} on {}", text::quoted(dir.as_bytes()))
+        }
+        (State::Mounted, None) => {
+            let members: Vec<_> = status.members.iter().filter_map(|member| member.path.as_ref()).collect();
+            let is_it = |mount: &FuseMount| members.iter().any(|path| mount.source == Path::new(path));
+            let mounts = fuse_mounts().unwrap_or_default();
+            let at = mounts.iter().rfind(|mount| is_it(mount));
+            let at = at.map(|mount| format!(" on {}", text::quoted(mount.dir.as_os_str().as_bytes())));
+            format!("mounted{} by another user", at.unwrap_or_default())
+        }
+        (State::Open, _) => "in use by a process that writes it".into(),
+        (State::NotUnmounted, _) => {
+            "was not unmounted: its log is replayed by the next mount, or by fsck -p".into()
+        }
+    }
+}
+
 /// Prints a set and its members.
 pub fn show(out: &mut Output, status: &Status) -> Result<()> {
     let mut row = |name: &str, value: String| out.row(name, &value);
     row("set", status.set_id.clone())?;
+    row("state", state(status))?;
     let opened = match status.opened {
         0 => "never opened to write".into(),
         nanos => {
             let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
-            format!("opened to write or changed {} times, last at {}", status.epoch - 1, date::exact(time))
+            {
+                let times = text::counted(status.epoch - 1, "time");
+                format!("opened to write or changed {times}, last at {}", date::exact(time))
+            }
         }
     };
     row("use", opened)?;
@@ -139,6 +176,11 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             let what = format!("{} {place}{class}", area.role).replace("  ", " ");
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }
+    }
+    if status.stale {
+        out.line(
+            "  how much is used is shown as it was written last; root and the user of the mount see what is now",
+        )?;
     }
     if let Some(reason) = &status.unreadable {
         out.line(format!("  cannot be read: {reason}"))?;

@@ -3,6 +3,7 @@
 use super::{Args, amount};
 use crate::error::{Context, Failure, Result};
 use crate::output::Output;
+use crate::text::counted;
 use serde::Serialize;
 use spindle_ffs::Layout;
 use spindle_ffs::inspect::{BlockPlace, FileMap, Inspector, Run};
@@ -45,13 +46,13 @@ pub fn show(inspector: &mut Inspector<'_>, args: &Args, path: &OsStr) -> Result<
 pub fn print(out: &mut Output, layout: &Layout, map: &FileMap) -> Result<()> {
     let data = map.data;
     out.line(format!(
-        "inode {}, {} bytes: {} blocks ({}) in {} runs, {} indirect blocks",
+        "inode {}, {}: {} ({}) in {}, {}",
         map.ino,
-        map.size,
-        data.blocks,
+        counted(map.size, "byte"),
+        counted(data.blocks, "block"),
         amount(layout, data.frags),
-        data.runs,
-        map.indirect_blocks
+        counted(data.runs, "run"),
+        counted(map.indirect_blocks, "indirect block")
     ))?;
     if let Some(score) = data.score() {
         out.line(format!("layout score {score:.3}"))?;

@@ -3,6 +3,7 @@
 use super::{Args, GROUPS_LISTED, amount};
 use crate::error::Result;
 use crate::output::Output;
+use crate::text::counted;
 use spindle_ffs::Layout;
 use spindle_ffs::inspect::{GroupUse, Survey, Use};
 use std::io::IsTerminal;
@@ -116,7 +117,7 @@ fn show_groups(out: &mut Output, args: &Args, layout: &Layout, survey: &Survey) 
         out.line(group_line(layout, group))?;
     }
     if let Some(more @ 1..) = survey.groups.len().checked_sub(listed) {
-        out.line(format!("{more} more groups; -g lists them"))?;
+        out.line(format!("{}; -g lists them", counted(more as u64, "more group")))?;
     }
     Ok(())
 }
@@ -160,7 +161,7 @@ fn show_free(out: &mut Output, layout: &Layout, survey: &Survey) -> Result<()> {
     if total > 0 {
         let longest = survey.longest_free_run;
         let bytes = amount(layout, longest * u64::from(layout.fs_frag));
-        out.line(format!("the longest has {longest} blocks ({bytes})"))?;
+        out.line(format!("the longest has {} ({bytes})", counted(longest, "block")))?;
     }
     let loose: Vec<String> = (1..)
         .zip(&survey.loose_runs)
@@ -182,20 +183,20 @@ fn show_files(out: &mut Output, layout: &Layout, survey: &Survey) -> Result<()> 
     }
     let megabytes = (files.frags << layout.fs_fshift) as f64 / 1_048_576.0;
     out.line(format!(
-        "{} files with data, {} in one run ({:.1}%)",
-        files.files,
+        "{} with data, {} in one run ({:.1}%)",
+        counted(files.files, "file"),
         files.files_in_one_run,
         percent(files.files_in_one_run, files.files)
     ))?;
     out.line(format!(
-        "{} runs: {:.2} a file, {:.2} a MiB",
-        files.runs,
+        "{}: {:.2} a file, {:.2} a MiB",
+        counted(files.runs, "run"),
         files.runs as f64 / files.files as f64,
         files.runs as f64 / megabytes
     ))?;
     let score = files.layout_score().map_or_else(
         || "none: no file has more than one block".into(),
-        |score| format!("{score:.3} ({} files of more than one block)", files.scored_files),
+        |score| format!("{score:.3} ({} of more than one block)", counted(files.scored_files, "file")),
     );
     out.line(format!("layout score {score}"))
 }

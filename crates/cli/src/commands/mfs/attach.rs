@@ -1,7 +1,7 @@
 //! `spindle mfs attach` and `detach`: devices that are not written as classes of data of a set.
 
-use super::named;
 use crate::error::{Context, Failure, Result};
+use crate::image;
 use crate::output::Output;
 use crate::text;
 use spindle::partition;
@@ -70,7 +70,7 @@ fn class_of(device: &Spec) -> Result<ClassName> {
 
 /// Attaches a device.
 pub fn attach(args: &AttachArgs, report: &mut Report<'_>) -> Result<ExitCode> {
-    let member = named(&args.member)?;
+    let member = image::named(&args.member)?;
     let (device, brought) = if args.raw.is_empty() {
         (partition::find(&args.device)?, Brought::Tree)
     } else {
@@ -98,7 +98,10 @@ fn show(out: &mut Output, class: &str, at: &OsStr, attached: &Attached) -> Resul
         return out.line(format!("{class}: attached already, and {at} exists; its place is recorded"));
     }
     let bytes = number::bytes(placed.1);
-    out.line(format!("{class}: {} file(s) of {bytes} in {at}, in blocks of {block_bytes} bytes", placed.0))?;
+    out.line(format!(
+        "{class}: {} of {bytes} in {at}, in blocks of {block_bytes} bytes",
+        text::counted(placed.0, "file")
+    ))?;
     if copied.1 > 0 {
         out.line(format!("{class}: {} were copied, as they are not whole blocks", number::bytes(copied.1)))?;
     }
@@ -112,7 +115,7 @@ fn show(out: &mut Output, class: &str, at: &OsStr, attached: &Attached) -> Resul
 
 /// Detaches a class.
 pub fn detach(args: &DetachArgs, report: &mut Report<'_>) -> Result<ExitCode> {
-    let detached = set::detach(&named(&args.member)?, &args.class, args.copy, report)?;
+    let detached = set::detach(&image::named(&args.member)?, &args.class, args.copy, report)?;
     let mut out = Output::stdout();
     if args.copy {
         out.line(format!("{}: copied {}", args.class, number::bytes(detached.copied)))?;

@@ -1,6 +1,5 @@
 //! `spindle mfs class`: the classes of data of files.
 
-use super::named;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, ReadArgs, WriteArgs};
 use crate::output::Output;
@@ -16,7 +15,7 @@ use std::process::ExitCode;
 pub fn run(target: &OsStr, name: Option<&str>) -> Result<ExitCode> {
     let target = Target::in_image(target)?;
     // An attribute of this name is an ordinary one in other file systems.
-    let status = set::status(&named(&target.image)?).context(&target.image)?;
+    let status = set::status(&image::named(&target.image)?).context(&target.image)?;
     let Some(name) = name else {
         let class = image::read(&target.image, ReadArgs::default(), |vfs| {
             let node = resolve(vfs, &target.path, true).context(&target.image)?;

@@ -41,8 +41,8 @@ pub struct EditArgs {
     prototype: Option<String>,
     #[command(flatten)]
     write: WriteArgs,
-    /// The file, block device or partition
-    #[arg(value_name = "IMAGE")]
+    /// The file, block device or partition, or the directory where it is mounted
+    #[arg(value_name = "IMAGE|DIR")]
     image: String,
 }
 

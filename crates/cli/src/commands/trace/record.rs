@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::outfile::{Kind, Out, OutArgs};
+use crate::text::counted;
 use spindle_record::{Filter, Recording, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
@@ -144,9 +145,9 @@ fn code(status: ExitStatus) -> u8 {
 fn print_summary(done: &Summary) {
     let mut err = std::io::stderr();
     // If standard error is closed, the trace still contains the counts and notes.
-    let _ = writeln!(err, "spindle: {} events recorded", done.events);
+    let _ = writeln!(err, "spindle: {} recorded", counted(done.events, "event"));
     if done.lost > 0 {
-        let _ = writeln!(err, "spindle: {} events were lost; all counts are lower bounds", done.lost);
+        let _ = writeln!(err, "spindle: lost {}; all counts are lower bounds", counted(done.lost, "event"));
     }
     for note in &done.notes {
         let _ = writeln!(err, "spindle: {note}");
