@@ -6,8 +6,8 @@ use spindle_mfs::{Mfs, OpenOptions};
 use spindle_vfs::{Error, FileSystem};
 use std::ops::ControlFlow;
 
-/// Promise: where a node of a name map is damaged, the names of all others are listed, also of those
-/// behind it, and the listing ends in an error, also if each step of it has only one name.
+/// Promise: where a node of a name map is damaged, the names of all others are listed, also of
+/// those behind it, and the listing ends in an error, also if each step of it has only one name.
 #[test]
 fn a_damaged_node_costs_its_names() {
     let victim = Victim::new(false, true);
