@@ -2,10 +2,14 @@
 //!
 //! Names and values: FreeBSD `sys/stat.h` and `strtofflags(3)`.
 
+use crate::error::{Error, Result};
 use std::str::FromStr;
 
 /// The snapshot flag, which only the file system itself sets (`SF_SNAPSHOT`).
 const SNAPSHOT: u32 = 0x20_0000;
+
+/// The flags that forbid changes: `uchg`, `schg`, `uappnd`, `sappnd`, `uunlnk` and `sunlnk`.
+const FORBIDDING: u32 = 0x16 | 0x16_0000;
 
 /// The flags: value, name, other names. Those that only the superuser may change come first.
 const FLAGS: &[(u32, &str, &[&str])] = &[
@@ -45,6 +49,24 @@ pub fn names(flags: u32) -> String {
         names.push(format!("{unnamed:#x}"));
     }
     if names.is_empty() { "-".to_owned() } else { names.join(",") }
+}
+
+/// Returns the result of a change that the flags of these files may forbid, even to root until they
+/// are cleared, with that remedy.
+///
+/// # Errors
+/// Those of the result.
+pub fn explained<T>(done: spindle_vfs::Result<T>, flags: &[u32]) -> Result<T> {
+    let held = flags.iter().fold(0, |all, flags| all | flags) & FORBIDDING;
+    match done {
+        Err(spindle_vfs::Error::NotPermitted) if held != 0 => {
+            let text = "the file flags of it or of its directory forbid this";
+            let names = names(held);
+            let change = format!("no{}", names.replace(',', ",no"));
+            Err(Error::new(format!("{text} ({names}); spindle chflags {change} clears them")))
+        }
+        done => Ok(done?),
+    }
 }
 
 /// A change of flags: all of them, or some.

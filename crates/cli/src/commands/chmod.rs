@@ -4,8 +4,9 @@ use crate::attributes::{Scope, change_each};
 use crate::caller::Caller;
 use crate::error::Result;
 use crate::image::WriteArgs;
+use spindle::flags;
 use spindle::mode::Mode;
-use spindle_vfs::{Attr, FileKind, Privilege, SetAttr, Vfs};
+use spindle_vfs::{Attr, Cred, FileKind, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -58,7 +59,7 @@ fn change(vfs: &Vfs, attr: &Attr, args: &Args, caller: &Caller) -> Result<()> {
     let perm = args.mode.apply(attr.perm, attr.kind == FileKind::Directory, caller.umask);
     if perm != attr.perm {
         let set = SetAttr { perm: Some(perm), ..SetAttr::default() };
-        vfs.fs().setattr(attr.ino, &set, Privilege::Root)?;
+        flags::explained(vfs.setattr(&Cred::root(), attr.ino, &set, None), &[attr.flags])?;
     }
     Ok(())
 }

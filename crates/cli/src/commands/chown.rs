@@ -3,7 +3,8 @@
 use crate::attributes::{Scope, change_each};
 use crate::error::Result;
 use crate::image::WriteArgs;
-use spindle_vfs::{Attr, Error, FileKind, Privilege, SetAttr, Vfs};
+use spindle::flags;
+use spindle_vfs::{Attr, Cred, Error, FileKind, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -82,11 +83,11 @@ fn change(vfs: &Vfs, attr: &Attr, Owner { uid, gid }: Owner) -> Result<()> {
     let is_program = attr.kind == FileKind::Regular && attr.perm & 0o111 != 0;
     let perm = (is_program && attr.perm & 0o6000 != 0).then_some(attr.perm & !0o6000);
     let set = SetAttr { uid, gid, perm, ..SetAttr::default() };
-    match vfs.fs().setattr(attr.ino, &set, Privilege::Root) {
+    match vfs.setattr(&Cred::root(), attr.ino, &set, None) {
         Err(Error::Overflow) => Err(crate::error::Failure::new(format!(
             "owner {new_uid}:{new_gid} does not fit: the largest number is {}",
             vfs.fs().limits().id_max
         ))),
-        done => Ok(done.map(drop)?),
+        done => Ok(flags::explained(done.map(drop), &[attr.flags])?),
     }
 }

@@ -4,9 +4,10 @@ use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::target::Target;
+use spindle::flags;
 use spindle::path::{resolve, resolve_parent};
 use spindle::transfer::split;
-use spindle_vfs::{FileKind, NewNode, Node, Privilege, Rdev, Vfs};
+use spindle_vfs::{Cred, FileKind, NewNode, Node, Privilege, Rdev, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -57,6 +58,7 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
         Some(dir) => (dir, split(source).1),
         None => resolve_parent(vfs, path)?,
     };
+    let mut held = vec![dir.attr().flags];
     let made = if symbolic {
         let node = NewNode {
             kind: FileKind::Symlink,
@@ -76,8 +78,10 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
             ))
             .named(source);
         }
-        vfs.fs().link(file.ino(), dir.ino(), name, Privilege::Root)
+        let made = vfs.link(&Cred::root(), file.ino(), dir.ino(), name);
+        held.push(file.attr().flags);
+        made
     };
-    drop(Node::new(vfs, made.named(path)?));
+    drop(Node::new(vfs, flags::explained(made, &held).named(path)?));
     Ok(())
 }

@@ -4,8 +4,9 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, Failures, WriteArgs};
 use crate::interrupt;
 use crate::target::{ImagePath, Target};
-use spindle::path::{resolve, resolve_parent};
-use spindle_vfs::{Node, Privilege, RenameMode, Vfs};
+use spindle::flags;
+use spindle::path::{child, resolve, resolve_parent};
+use spindle_vfs::{Cred, Node, RenameMode, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -57,11 +58,12 @@ fn rename(vfs: &Vfs, from: &ImagePath, to: &ImagePath, dir: Option<&Node<'_>>, a
     let mode = if args.keep { RenameMode::NoReplace } else { RenameMode::Replace };
     let (from_dir, name) = resolve_parent(vfs, path).context(image)?;
     let renamed = if let Some(dir) = dir {
-        vfs.fs().rename(from_dir.ino(), name, dir.ino(), name, mode, Privilege::Root)
+        vfs.rename(&Cred::root(), (from_dir.ino(), name), (dir.ino(), name), mode)
     } else {
         // The new name of a directory may end in a slash.
         let (to_dir, new) = resolve_parent(vfs, &to.path).context(image)?;
-        vfs.fs().rename(from_dir.ino(), name, to_dir.ino(), new, mode, Privilege::Root)
+        vfs.rename(&Cred::root(), (from_dir.ino(), name), (to_dir.ino(), new), mode)
     };
-    renamed.named(path).context(image)
+    let moved = child(vfs, from_dir.ino(), name).map_or(0, |node| node.attr().flags);
+    flags::explained(renamed, &[from_dir.attr().flags, moved]).named(path).context(image)
 }

@@ -168,3 +168,37 @@ fn images_that_are_not_safe_to_write_are_refused() {
     }
     bench.shell("cmp a.img before");
 }
+
+/// Promise: file flags forbid to root what they forbid on BSD without a secure level: removing,
+/// renaming, linking and changing, until `chflags` has cleared them, which the message says.
+#[test]
+fn file_flags_forbid_changes() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p src/dir; echo x >src/dir/file");
+    bench.ok("newfs -s 8m a.img");
+    bench.ok("import src a.img");
+    for flag in ["schg", "uchg", "sappnd", "uappnd"] {
+        bench.ok(&format!("chflags {flag} a.img:/dir/file"));
+        let remedy = format!("spindle chflags no{flag} clears them");
+        for command in [
+            "rm a.img:/dir/file",
+            "rm -r a.img:/dir",
+            "mv a.img:/dir/file a.img:/new",
+            "ln a.img:/dir/file a.img:/new",
+            "chmod 600 a.img:/dir/file",
+            "chown 7 a.img:/dir/file",
+        ] {
+            bench.fails(command, 1, &[flag, &remedy]);
+        }
+        bench.ok(&format!("chflags no{flag} a.img:/dir/file"));
+    }
+    bench.ok("chflags sunlnk a.img:/dir/file");
+    bench.fails("rm a.img:/dir/file", 1, &["spindle chflags nosunlnk clears them"]);
+    bench.ok("chmod 600 a.img:/dir/file");
+    bench.ok("chflags nosunlnk a.img:/dir/file");
+    bench.ok("chflags schg a.img:/dir");
+    bench.fails("rm a.img:/dir/file", 1, &["spindle chflags noschg clears them"]);
+    bench.ok("chflags 0 a.img:/dir");
+    bench.ok("rm -r a.img:/dir");
+    bench.check("a.img");
+}

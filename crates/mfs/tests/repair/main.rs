@@ -5,6 +5,7 @@ mod crashes;
 mod faults;
 mod full;
 mod kinds;
+mod listing;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
