@@ -72,7 +72,7 @@ fn remedies_make_sense() {
         let said = bench.run(command).err;
         assert!(said.contains("unexpected argument") && !said.contains("tip:"), "{said}");
     }
-    bench.write("luks", [&b"LUKS\xba\xbe"[..], &[0; 1 << 20]].concat());
+    bench.write("luks", [b"LUKS\xba\xbe".to_vec(), vec![0; 1 << 20]].concat());
     bench.fails("newfs luks", 1, &["contains a volume encrypted by LUKS already"]);
 }
 
