@@ -147,6 +147,12 @@ fn push_escaped(out: &mut String, c: char) {
 mod tests {
     use super::*;
 
+    /// Promise: one thing is one thing, and no things are several.
+    #[test]
+    fn things_are_counted() {
+        assert_eq!([0_u64, 1, 2].map(|n| counted(n, "file")), ["0 files", "1 file", "2 files"]);
+    }
+
     /// Promise: a shell that reads the quoted name gets the name, whatever bytes it has, and plain
     /// names stay plain.
     #[test]

@@ -48,6 +48,34 @@ fn partitions_to_choose_from_are_listed() {
     );
 }
 
+/// Promise: several reasons with one remedy name it once; a size without its unit is refused as
+/// that; an option that there is not is not advised as an operand; a foreign volume has an article.
+#[test]
+fn remedies_make_sense() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 8m a.img");
+    bench.write("file", "text");
+    bench.ok("cp file a.img:/file");
+    bench.ok("debug -w a.img clri /file");
+    for command in ["mkdir a.img:/x", "tunefs -m 5 a.img"] {
+        let said = bench.run(command).err;
+        let both = said.contains("fs_clean") && said.contains("FS_NEEDSFSCK");
+        assert!(both && said.matches("insist with the option force").count() == 1, "{said}");
+    }
+    for command in
+        ["newfs -s 10 b.img", "newfs -t v7 -s 10 b.img", "import -s 10 . b.img", "growfs -s 1 a.img"]
+    {
+        bench.fails(command, 2, &["no size of a file system; give it with k, m, g or t"]);
+    }
+    bench.shell("test ! -e b.img");
+    for command in ["tunefs -z 3 a.img", "mount --lazy a.img mnt", "df -x a.img"] {
+        let said = bench.run(command).err;
+        assert!(said.contains("unexpected argument") && !said.contains("tip:"), "{said}");
+    }
+    bench.write("luks", [b"LUKS\xba\xbe".to_vec(), vec![0; 1 << 20]].concat());
+    bench.fails("newfs luks", 1, &["contains a volume encrypted by LUKS already"]);
+}
+
 /// Promise: names in messages can be pasted into a shell.
 #[test]
 fn names_in_messages_are_quoted() {
