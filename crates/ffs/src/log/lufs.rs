@@ -22,8 +22,8 @@ use std::sync::Arc;
 const LOG_MAX: u64 = 256 << 20;
 const SECTOR: u64 = LUFS_SECTOR as u64;
 
-/// What a log holds that may not be in its place: bytes, by their address and by the number of their
-/// delta.
+/// What a log holds that may not be in its place: bytes, by their address and by the number of
+/// their delta.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lufs {
     deltas: BTreeMap<(u64, usize), Vec<u8>>,

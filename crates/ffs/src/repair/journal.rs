@@ -7,9 +7,10 @@
 //! given up: its blocks are freed as blocks that nobody has.
 //!
 //! A planned state in which a check finds what a crash cannot have left behind, and the journal
-//! does not explain, is not believed; then the journal is not, either. Until all is written the
-//! journal stays as it is. A recovery that was cut is made again, here or by the system whose
-//! journal it is, and comes to the same end.
+//! does not explain, is not believed; then the journal is not, either. Until all is written
+//! the journal of soft updates stays as it is, so a recovery that was cut is made again, here or by
+//! FreeBSD, and comes to the same end. The log of Solaris stays until it is replayed; what is left
+//! then is space that nobody has, for which a repair comes to the same end.
 
 use super::chunk;
 use super::{Image, Meanwhile, Plan, Settled, Wanted, settled};
@@ -101,7 +102,12 @@ fn solaris(overlay: &Arc<CowDevice>, clock: &Arc<dyn Clock>, superblock: &Superb
         Finding::UnreferencedDirectory { .. } => false,
         other => other.severity() == Severity::Harmless,
     };
-    let plan = planned(overlay, clock, BTreeSet::new(), &explains)?;
+    // Solaris goes on with the log of a file system that names one: its blocks are not freed before
+    // the superblock says that there is none, and that a check is needed.
+    let replayed: Arc<dyn Device> = overlay.clone();
+    let rest = Arc::new(CowDevice::new(replayed));
+    let plan = planned(&rest, clock, BTreeSet::new(), Meanwhile::NotClean, &explains)?;
+    let plan = plan.after_replay(overlay.changes()?);
     Ok(Recovery { kind: JournalKind::Solaris, records: lufs.deltas(), plan })
 }
 
@@ -121,7 +127,9 @@ fn soft_updates(
     files.drop_names(&records)?;
     let mut removed: BTreeSet<u32> = records.names.keys().copied().collect();
     removed.extend(files.unlinked(superblock.fs.fs_sujfree)?);
-    let plan = planned(overlay, clock, removed.clone(), &|finding| explains(&records, &removed, finding))?;
+    let plan = planned(overlay, clock, removed.clone(), Meanwhile::Unchanged, &|finding| {
+        explains(&records, &removed, finding)
+    })?;
     Ok(Recovery { kind: JournalKind::SoftUpdates, records: records.records, plan })
 }
 
@@ -131,6 +139,7 @@ fn planned(
     overlay: &Arc<CowDevice>,
     clock: &Arc<dyn Clock>,
     removed: BTreeSet<u32>,
+    meanwhile: Meanwhile<'_>,
     explains: &dyn Fn(&Finding) -> bool,
 ) -> Result<Plan> {
     let mut why = None;
@@ -141,7 +150,7 @@ fn planned(
         }
         explains
     };
-    let (options, meanwhile) = (Options::default(), Meanwhile::Unchanged);
+    let options = Options::default();
     let wanted = Wanted { removed, meanwhile, ..Wanted::of(&options) };
     match settled(overlay, clock, &wanted, &mut agree)? {
         Settled::Ready { after, used } => {
