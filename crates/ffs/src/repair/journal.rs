@@ -31,11 +31,14 @@ use spindle_clock::Clock;
 use spindle_device::{CowDevice, Device};
 use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{Error, Result};
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Most bytes of a journal. FreeBSD makes 32 MiB at the most unless it is asked to.
 const JOURNAL_MAX: u64 = 256 << 20;
+/// Blocks of files that are looked at for a recovery, for each fragment of the file system.
+const BLOCKS_SHARE: u64 = 4;
 /// Byte offset of `di_freelink` in a UFS1 inode.
 const DI_FREELINK1: usize = 4;
 /// Byte offset of `di_modrev` in a UFS1 inode.
@@ -121,7 +124,7 @@ fn soft_updates(
     }
     let layout = &superblock.layout;
     let image = Image { device: &**overlay, layout, hashes: superblock.check_hashes() };
-    let files = Files { image, layout };
+    let files = Files { image, layout, left: Cell::new(BLOCKS_SHARE * layout.fs_size) };
     let records = files.records(superblock.fs.fs_mtime)?;
     files.cut(&records)?;
     files.drop_names(&records)?;
@@ -180,6 +183,8 @@ fn explains(records: &Records, removed: &BTreeSet<u32>, finding: &Finding) -> bo
 struct Files<'a> {
     image: Image<'a>,
     layout: &'a Layout,
+    /// Blocks of files that may still be looked at.
+    left: Cell<u64>,
 }
 
 impl Files<'_> {
@@ -189,16 +194,20 @@ impl Files<'_> {
 
     /// Returns the blocks of data of a file in their order, each where a file can have one.
     fn blocks(&self, node: &Node) -> Result<Vec<(u64, Piece)>> {
-        let (layout, mut bad) = (self.layout, false);
-        let mut blocks = Vec::new();
+        let (layout, mut bad, mut left) = (self.layout, false, self.left.get());
+        let (mut blocks, mut entered) = (Vec::new(), HashSet::new());
         Walker::default().walk(layout, &mut Reader::new(self.image.device), node, &mut |step| {
             let Step::Block(piece) = step else { return Next::Continue };
-            bad |= bad_address(layout, piece.frag, piece.frags).is_some();
-            if let BlockPlace::Data { lbn } = piece.place {
-                blocks.push((lbn, piece));
+            bad |= left == 0 || bad_address(layout, piece.frag, piece.frags).is_some();
+            left = left.saturating_sub(1);
+            match piece.place {
+                BlockPlace::Data { lbn } => blocks.push((lbn, piece)),
+                BlockPlace::Indirect { .. } => bad |= !entered.insert(piece.frag),
+                BlockPlace::Extattr { .. } => {}
             }
-            if bad || blocks.len() as u64 > layout.fs_size { Next::Stop } else { Next::Continue }
+            if bad { Next::Stop } else { Next::Continue }
         });
+        self.left.set(left);
         if bad { Err(useless("a file that it names has a bad pointer")) } else { Ok(blocks) }
     }
 
@@ -319,32 +328,42 @@ impl Files<'_> {
     /// Takes out the names of files that are gone, and of directories that have lost all their
     /// blocks before their names.
     fn drop_names(&self, records: &Records) -> Result<()> {
+        let mut dropped: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+        let mut empty = Vec::new();
         for (&ino, places) in &records.names {
             let node = self.node(ino)?;
-            let empty = node.kind() == kind::DIR && node.size == 0;
-            if node.mode != 0 && !empty {
+            if node.kind() == kind::DIR && node.size == 0 {
+                empty.push(ino);
+            } else if node.mode != 0 {
                 continue;
             }
             for &(dir, offset) in places {
-                self.drop_name(dir, offset, ino)?;
+                dropped.entry(dir).or_default().push((offset, ino));
             }
-            if empty {
-                self.image.clear_inode(ino)?;
+        }
+        for (dir, names) in dropped {
+            let node = self.node(dir)?;
+            if node.kind() != kind::DIR {
+                continue;
             }
+            let blocks: BTreeMap<u64, Piece> = self.blocks(&node)?.into_iter().collect();
+            for (offset, ino) in names {
+                let piece = blocks.get(&(offset >> self.layout.fs_bshift));
+                if let Some(piece) = piece.filter(|_| offset < node.size) {
+                    self.drop_name(piece, offset, ino)?;
+                }
+            }
+        }
+        for ino in empty {
+            self.image.clear_inode(ino)?;
         }
         Ok(())
     }
 
-    /// Takes an entry out of a directory, if it is one of this inode.
-    fn drop_name(&self, dir: u32, offset: u64, ino: u32) -> Result<()> {
-        let (layout, node) = (self.layout, self.node(dir)?);
-        if node.kind() != kind::DIR || offset >= node.size {
-            return Ok(());
-        }
-        let lbn = offset >> layout.fs_bshift;
-        let Some((_, piece)) = self.blocks(&node)?.into_iter().find(|&(at, _)| at == lbn) else {
-            return Ok(());
-        };
+    /// Takes the entry at byte `offset` of a directory, in this block of it, out, if it is one of
+    /// this inode.
+    fn drop_name(&self, piece: &Piece, offset: u64, ino: u32) -> Result<()> {
+        let layout = self.layout;
         let len = layout.dirblksiz as usize;
         let at = layout.byte(Frag(piece.frag)) + layout.blkoff(offset) as u64;
         let within = index(at % u64::from(layout.dirblksiz));
