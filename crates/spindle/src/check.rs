@@ -316,8 +316,9 @@ fn check_ffs(
 ) -> spindle_vfs::Result<Checked> {
     // Where the log has nothing to say, a journal may have.
     let (device, log) = match recover(device, options.repair == Repair::No)? {
-        (device, None | Some(LogEffect::Useless(_))) if options.superblock.is_none() => {
-            follow_journal(device, options)?
+        (device, log @ (None | Some(LogEffect::Useless(_)))) if options.superblock.is_none() => {
+            let (device, journal) = follow_journal(device, options)?;
+            (device, journal.or(log))
         }
         other => other,
     };

@@ -26,9 +26,10 @@ use std::process::ExitCode;
 /// taken back. That of an old file system is planned in memory, too, but leaves what cannot be
 /// repaired, and repairs the rest. If a repair is interrupted, repair again.
 ///
-/// After a crash, -p and -y first replay the log of a file system that has one, and then check it.
-/// -n replays the log in memory, says so, and checks the result. Only problems that remain after
-/// the replay are reported.
+/// After a crash, -p and -y first replay the log of a file system that has one, or recover with
+/// the journal of FreeBSD's soft updates or the log of Solaris, and then check it. -n does so in
+/// memory, says so, and checks the result. Only problems that remain are reported. With -b no
+/// journal of another system is followed.
 ///
 /// A file system that is mounted read-write is refused, because it changes during the check.
 #[derive(clap::Args, Debug)]

@@ -4,7 +4,7 @@ use crate::helpers::run_as;
 use crate::support::Bench;
 use spindle_clock::SystemClock;
 use spindle_device::MemoryDevice;
-use spindle_ffs::ondisk::{JrefRec, JsegRec, flags, jop};
+use spindle_ffs::ondisk::{Delta, FsSun, JrefRec, JsegRec, delta_type, flags, jop};
 use spindle_ffs::{Ffs, Frag, OpenOptions, Superblock, check_hash};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::FileSystem;
@@ -153,6 +153,84 @@ fn mounts_follow_a_journal_of_soft_updates() {
     spindle("umount mnt");
     assert!(bench.ok("fsck -n b.img").contains("b.img: no problems found\n"));
     assert_eq!(bench.ok("ls b.img:/"), "kept\nnew\n");
+}
+
+/// Makes `sun.img`, a file system of Solaris whose log has a committed change: the file `word` says
+/// `NEW` and not `old`.
+fn logged(bench: &Bench) {
+    bench.ok("newfs -O1 --dialect sunx86 -s 16m sun.img");
+    bench.write("word", "old");
+    std::fs::write(bench.path("log"), vec![0; 4 * 8192]).unwrap();
+    bench.ok("cp word sun.img:/word");
+    bench.ok("cp log sun.img:/log");
+    let mut bytes = std::fs::read(bench.path("sun.img")).unwrap();
+    let device = MemoryDevice::from_bytes(&bytes);
+    let superblock = Superblock::open(&device).unwrap();
+    let layout = superblock.layout;
+    assert_eq!(layout.fs_bsize, 8192);
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let fs = Ffs::open(Arc::new(device), Arc::new(SystemClock), &options).unwrap();
+    let block = |bytes: &[u8], name: &[u8], n: u64| {
+        let ino = u32::try_from(fs.lookup(fs.root(), name).unwrap().ino.0).unwrap();
+        let (block, offset) = layout.ino_to_fsba(ino);
+        let at = layout.byte(block) + offset as u64 + 40 + 4 * n;
+        let frag = u32::get(&bytes[usize::try_from(at).unwrap()..], Endian::Little);
+        layout.byte(Frag(frag.into()))
+    };
+    let (list, word) = (block(&bytes, b"log", 0), block(&bytes, b"word", 0));
+    let log = [1, 2, 3].map(|n| block(&bytes, b"log", n));
+
+    let sector = |at: u64| u32::try_from(at / 512).unwrap();
+    let mut words = vec![0, 0, 3, 3 * 8192, 0];
+    for (n, at) in (0..).zip(log) {
+        words.extend([n * 16, sector(at), 16]);
+    }
+    words[1] = words.iter().sum();
+    for (at, word) in (list..).step_by(4).zip(&words) {
+        put(&mut bytes, at, word);
+    }
+    let head: [(u64, u32); 8] =
+        [(0, 1), (16, 512), (20, 1024), (24, 3 * 8192), (48, 1024), (52, 5), (56, 1024), (64, 5)];
+    for (offset, word) in head {
+        put(&mut bytes, log[0] + offset, &word);
+    }
+    let delta = |d_mof: u64, d_nb, d_typ| Delta { d_mof: d_mof.cast_signed(), d_nb, d_typ };
+    let first = log[0] + 1024;
+    put(&mut bytes, first, &delta(word, 3, delta_type::DT_AB));
+    put(&mut bytes, first + 16, &u32::from_le_bytes(*b"NEW\0"));
+    put(&mut bytes, first + 19, &delta(0, 0, delta_type::DT_COMMIT));
+    put(&mut bytes, first + 508, &5_u32);
+    let sb = layout.fs_sblockloc;
+    put(&mut bytes, sb + 209, &FsSun::FSLOG);
+    put(&mut bytes, sb + 1324, &sector(list));
+    std::fs::write(bench.path("sun.img"), bytes).unwrap();
+}
+
+/// Promise: what reads a file system of Solaris sees the state after the replay of its log, without
+/// a write; what writes replays it first, says so, and gives it up.
+#[test]
+fn the_log_of_solaris_is_replayed() {
+    let bench = Bench::new();
+    logged(&bench);
+    let before = std::fs::read(bench.path("sun.img")).unwrap();
+    let ran = bench.run("cat sun.img:/word");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "NEW"), "{}", ran.err);
+    let out = bench.ok("fsck -n sun.img");
+    assert!(out.contains("checking the state after recovery with the Solaris log (records: 1)"), "{out}");
+    assert!(out.contains("sun.img: no problems found\n"), "{out}");
+    assert!(bench.ok("info sun.img").contains("Solaris log, followed by fsck -p"));
+    assert!(std::fs::read(bench.path("sun.img")).unwrap() == before);
+    bench.shell("cp sun.img b.img");
+    let out = bench.ok("fsck -p --undo undo b.img");
+    assert!(out.contains("recovered with the Solaris log (records: 1)"), "{out}");
+    bench.ok("fsck --undo-with undo b.img");
+    assert!(std::fs::read(bench.path("b.img")).unwrap() == before);
+    let ran = bench.run("mkdir sun.img:/new");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("recovered with the Solaris log (records: 1)"), "{}", ran.err);
+    assert_eq!(bench.ok("cat sun.img:/word"), "NEW");
+    assert!(!bench.ok("info sun.img").contains("Solaris log"));
+    assert!(bench.ok("fsck -n sun.img").contains("sun.img: no problems found\n"));
 }
 
 /// Promise: a journal that cannot be used is left to the full check, with the reason; nothing is

@@ -334,6 +334,12 @@ impl Superblock {
         self.dialect == Dialect::FreeBsd && self.flags() & flags::FS_SUJ != 0
     }
 
+    /// Returns true if Solaris keeps a log in it.
+    #[must_use]
+    pub fn has_solaris_log(&self) -> bool {
+        matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG
+    }
+
     /// Returns what it is to be when a full check has found no damage. As FreeBSD's does, such a
     /// check stands in for the journal of soft updates, and outdates it (`fsck_ffs/main.c`). A log
     /// of Solaris is given up, as by a mount with `nologging`: what is written without it must not
@@ -355,7 +361,7 @@ impl Superblock {
                 fs.fs_sujfree = 0;
             }
         });
-        if matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG {
+        if let Dialect::Sun { .. } = self.dialect {
             let mut sun = FsSun::decode(&marked.raw, self.layout.endian);
             (sun.fs_logbno, sun.fs_rolled) = (0, FsSun::FS_ALL_ROLLED);
             sun.encode(&mut marked.raw, self.layout.endian);

@@ -22,12 +22,35 @@ use std::sync::Arc;
 const LOG_MAX: u64 = 256 << 20;
 const SECTOR: u64 = LUFS_SECTOR as u64;
 
-/// What a log holds that may not be in its place: bytes, by their address and by the number of their
-/// delta.
+/// Most bytes that are replayed, and most bytes for each of the log: zeros are not in it.
+const REPLAYED_MAX: usize = 1 << 30;
+const REPLAYED_SHARE: usize = 64;
+/// Most deltas that are looked at for others that take their place.
+const LOOKED_AT_MAX: usize = 1 << 27;
+
+/// What a log holds that may not be in its place, by its address and by the number of its delta.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lufs {
-    deltas: BTreeMap<(u64, usize), Vec<u8>>,
+    deltas: BTreeMap<(u64, usize), Content>,
     count: usize,
+    bytes: usize,
+    looked_at: usize,
+}
+
+/// What a delta puts into its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    Zeros(usize),
+    Bytes(Vec<u8>),
+}
+
+impl Content {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Zeros(len) => *len,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// A log in memory.
@@ -60,13 +83,20 @@ impl Lufs {
         }
         let ring = Ring::new(bytes, endian)?;
         let mut lufs = Self::default();
-        ring.follow(&mut |delta, bytes| lufs.take(delta, bytes))?;
+        let most = REPLAYED_MAX.min(ring.bytes.len().saturating_mul(REPLAYED_SHARE));
+        ring.follow(&mut |delta, bytes| {
+            lufs.take(delta, bytes);
+            if lufs.bytes > most || lufs.looked_at > LOOKED_AT_MAX {
+                return Err(useless("it has more changes than a log can have"));
+            }
+            Ok(())
+        })?;
         let end = superblock.layout.fs_size << superblock.layout.fs_fshift;
-        for (&(at, _), bytes) in &lufs.deltas {
-            let range = at..at.saturating_add(bytes.len() as u64);
+        for (&(at, _), content) in &lufs.deltas {
+            let range = at..at.saturating_add(content.len() as u64);
             let meets = |other: &Range<u64>| range.start < other.end && other.start < range.end;
             if range.end > end || meets(&own) || extents.iter().any(meets) {
-                return Err(useless(format!("it has {} bytes for byte {at}", bytes.len())));
+                return Err(useless(format!("it has {} bytes for byte {at}", content.len())));
             }
         }
         Ok(lufs)
@@ -78,27 +108,31 @@ impl Lufs {
     }
 
     /// Notes a delta of a transaction that is committed.
-    fn take(&mut self, delta: &Delta, bytes: &[u8]) {
+    fn take(&mut self, delta: &Delta, bytes: Vec<u8>) {
         let at = delta.d_mof.cast_unsigned();
-        let end = at.saturating_add(u64::from(delta.d_nb.cast_unsigned()));
+        let len = index(u64::from(delta.d_nb.cast_unsigned()));
+        let end = at.saturating_add(len as u64);
         // It takes the place of those that lie within it.
-        let within = |(&(at, n), bytes): (&(u64, usize), &Vec<u8>)| {
-            (at + bytes.len() as u64 <= end).then_some((at, n))
-        };
-        let old: Vec<_> = self.deltas.range((at, 0)..(end, 0)).filter_map(within).collect();
+        let mut old = Vec::new();
+        for (&(start, n), content) in self.deltas.range((at, 0)..(end, 0)) {
+            self.looked_at += 1;
+            if start + content.len() as u64 <= end {
+                old.push((start, n));
+            }
+        }
         for key in old {
-            self.deltas.remove(&key);
+            let content = self.deltas.remove(&key);
+            self.bytes -= content.map_or(0, |content| content.len());
         }
         self.count += 1;
-        match delta.d_typ {
-            delta_type::DT_CANCEL => {}
-            _ if at == end => {}
-            delta_type::DT_ABZERO => {
-                self.deltas.insert((at, self.count), vec![0; index(end - at)]);
-            }
-            _ => {
-                self.deltas.insert((at, self.count), bytes.to_vec());
-            }
+        let content = match delta.d_typ {
+            delta_type::DT_CANCEL => return,
+            delta_type::DT_ABZERO => Content::Zeros(len),
+            _ => Content::Bytes(bytes),
+        };
+        if len > 0 {
+            self.bytes += len;
+            self.deltas.insert((at, self.count), content);
         }
     }
 
@@ -107,15 +141,19 @@ impl Lufs {
     /// # Errors
     /// Device errors.
     pub(crate) fn replay(&self, device: &dyn Device) -> Result<()> {
-        let mut deltas: Vec<_> = self.deltas.iter().map(|(&(at, n), bytes)| (n, at, bytes)).collect();
+        let mut deltas: Vec<_> = self.deltas.iter().map(|(&(at, n), content)| (n, at, content)).collect();
         deltas.sort_unstable_by_key(|&(n, ..)| n);
         let sector = u64::from(device.info().sector_bytes);
-        for (_, at, bytes) in deltas {
+        for (_, at, content) in deltas {
             let start = at / sector * sector;
-            let end = (at + bytes.len() as u64).next_multiple_of(sector);
+            let end = (at + content.len() as u64).next_multiple_of(sector);
             let mut whole = vec![0; index(end - start)];
             device.read_at(start, &mut whole)?;
-            whole[index(at - start)..][..bytes.len()].copy_from_slice(bytes);
+            let place = &mut whole[index(at - start)..][..content.len()];
+            match content {
+                Content::Zeros(_) => place.fill(0),
+                Content::Bytes(bytes) => place.copy_from_slice(bytes),
+            }
             device.write_at(start, &whole)?;
         }
         Ok(())
@@ -222,7 +260,7 @@ impl Ring {
 
     /// Calls `take` with the deltas of all transactions that are committed, in their order, and
     /// their bytes.
-    fn follow(&self, take: &mut dyn FnMut(&Delta, &[u8])) -> Result<()> {
+    fn follow(&self, take: &mut dyn FnMut(&Delta, Vec<u8>) -> Result<()>) -> Result<()> {
         let mut place = Place::new(self);
         let mut open: Vec<(Delta, Vec<u8>)> = Vec::new();
         while let Some(head) = place.read(Delta::SIZE) {
@@ -230,7 +268,7 @@ impl Ring {
             let known = (1..delta_type::DT_MAX).contains(&delta.d_typ);
             if delta.d_typ == delta_type::DT_COMMIT && matches!(delta.d_nb, -1 | 0) {
                 for (delta, bytes) in open.drain(..) {
-                    take(&delta, &bytes);
+                    take(&delta, bytes)?;
                 }
                 place.end_sector();
                 continue;

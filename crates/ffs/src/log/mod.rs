@@ -9,8 +9,6 @@ pub(crate) mod lufs;
 pub(crate) mod suj;
 pub(crate) mod wapbl;
 
-use crate::format::dialect::Dialect;
-use crate::format::ondisk::FsSun;
 use crate::format::superblock::Superblock;
 use std::fmt;
 
@@ -45,12 +43,6 @@ impl fmt::Display for JournalKind {
 }
 
 impl Superblock {
-    /// Returns true if Solaris keeps a log in it.
-    #[must_use]
-    pub fn has_solaris_log(&self) -> bool {
-        matches!(self.dialect, Dialect::Sun { .. }) && self.fs.fs_clean == FsSun::FSLOG
-    }
-
     /// Returns the journal of another system that has to be followed before anything is written.
     #[must_use]
     pub fn pending_journal(&self) -> Option<JournalKind> {

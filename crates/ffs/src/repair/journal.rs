@@ -7,9 +7,10 @@
 //! given up: its blocks are freed as blocks that nobody has.
 //!
 //! A planned state in which a check finds what a crash cannot have left behind, and the journal
-//! does not explain, is not believed; then the journal is not, either. Until all is written the
-//! journal stays as it is. A recovery that was cut is made again, here or by the system whose
-//! journal it is, and comes to the same end.
+//! does not explain, is not believed; then the journal is not, either. Until all is written
+//! the journal of soft updates stays as it is, so a recovery that was cut is made again, here or by
+//! FreeBSD, and comes to the same end. The log of Solaris stays until it is replayed; what is left
+//! then is space that nobody has, for which a repair comes to the same end.
 
 use super::chunk;
 use super::{Image, Meanwhile, Plan, Settled, Wanted, settled};
@@ -30,11 +31,14 @@ use spindle_clock::Clock;
 use spindle_device::{CowDevice, Device};
 use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{Error, Result};
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Most bytes of a journal. FreeBSD makes 32 MiB at the most unless it is asked to.
 const JOURNAL_MAX: u64 = 256 << 20;
+/// Blocks of files that are looked at for a recovery, for each fragment of the file system.
+const BLOCKS_SHARE: u64 = 4;
 /// Byte offset of `di_freelink` in a UFS1 inode.
 const DI_FREELINK1: usize = 4;
 /// Byte offset of `di_modrev` in a UFS1 inode.
@@ -101,7 +105,12 @@ fn solaris(overlay: &Arc<CowDevice>, clock: &Arc<dyn Clock>, superblock: &Superb
         Finding::UnreferencedDirectory { .. } => false,
         other => other.severity() == Severity::Harmless,
     };
-    let plan = planned(overlay, clock, BTreeSet::new(), &explains)?;
+    // Solaris goes on with the log of a file system that names one: its blocks are not freed before
+    // the superblock says that there is none, and that a check is needed.
+    let replayed: Arc<dyn Device> = overlay.clone();
+    let rest = Arc::new(CowDevice::new(replayed));
+    let plan = planned(&rest, clock, BTreeSet::new(), Meanwhile::NotClean, &explains)?;
+    let plan = plan.after_replay(overlay.changes()?);
     Ok(Recovery { kind: JournalKind::Solaris, records: lufs.deltas(), plan })
 }
 
@@ -115,13 +124,15 @@ fn soft_updates(
     }
     let layout = &superblock.layout;
     let image = Image { device: &**overlay, layout, hashes: superblock.check_hashes() };
-    let files = Files { image, layout };
+    let files = Files { image, layout, left: Cell::new(BLOCKS_SHARE * layout.fs_size) };
     let records = files.records(superblock.fs.fs_mtime)?;
     files.cut(&records)?;
     files.drop_names(&records)?;
     let mut removed: BTreeSet<u32> = records.names.keys().copied().collect();
     removed.extend(files.unlinked(superblock.fs.fs_sujfree)?);
-    let plan = planned(overlay, clock, removed.clone(), &|finding| explains(&records, &removed, finding))?;
+    let plan = planned(overlay, clock, removed.clone(), Meanwhile::Unchanged, &|finding| {
+        explains(&records, &removed, finding)
+    })?;
     Ok(Recovery { kind: JournalKind::SoftUpdates, records: records.records, plan })
 }
 
@@ -131,6 +142,7 @@ fn planned(
     overlay: &Arc<CowDevice>,
     clock: &Arc<dyn Clock>,
     removed: BTreeSet<u32>,
+    meanwhile: Meanwhile<'_>,
     explains: &dyn Fn(&Finding) -> bool,
 ) -> Result<Plan> {
     let mut why = None;
@@ -141,7 +153,7 @@ fn planned(
         }
         explains
     };
-    let (options, meanwhile) = (Options::default(), Meanwhile::Unchanged);
+    let options = Options::default();
     let wanted = Wanted { removed, meanwhile, ..Wanted::of(&options) };
     match settled(overlay, clock, &wanted, &mut agree)? {
         Settled::Ready { after, used } => {
@@ -171,6 +183,8 @@ fn explains(records: &Records, removed: &BTreeSet<u32>, finding: &Finding) -> bo
 struct Files<'a> {
     image: Image<'a>,
     layout: &'a Layout,
+    /// Blocks of files that may still be looked at.
+    left: Cell<u64>,
 }
 
 impl Files<'_> {
@@ -180,16 +194,20 @@ impl Files<'_> {
 
     /// Returns the blocks of data of a file in their order, each where a file can have one.
     fn blocks(&self, node: &Node) -> Result<Vec<(u64, Piece)>> {
-        let (layout, mut bad) = (self.layout, false);
-        let mut blocks = Vec::new();
+        let (layout, mut bad, mut left) = (self.layout, false, self.left.get());
+        let (mut blocks, mut entered) = (Vec::new(), HashSet::new());
         Walker::default().walk(layout, &mut Reader::new(self.image.device), node, &mut |step| {
             let Step::Block(piece) = step else { return Next::Continue };
-            bad |= bad_address(layout, piece.frag, piece.frags).is_some();
-            if let BlockPlace::Data { lbn } = piece.place {
-                blocks.push((lbn, piece));
+            bad |= left == 0 || bad_address(layout, piece.frag, piece.frags).is_some();
+            left = left.saturating_sub(1);
+            match piece.place {
+                BlockPlace::Data { lbn } => blocks.push((lbn, piece)),
+                BlockPlace::Indirect { .. } => bad |= !entered.insert(piece.frag),
+                BlockPlace::Extattr { .. } => {}
             }
-            if bad || blocks.len() as u64 > layout.fs_size { Next::Stop } else { Next::Continue }
+            if bad { Next::Stop } else { Next::Continue }
         });
+        self.left.set(left);
         if bad { Err(useless("a file that it names has a bad pointer")) } else { Ok(blocks) }
     }
 
@@ -310,32 +328,42 @@ impl Files<'_> {
     /// Takes out the names of files that are gone, and of directories that have lost all their
     /// blocks before their names.
     fn drop_names(&self, records: &Records) -> Result<()> {
+        let mut dropped: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+        let mut empty = Vec::new();
         for (&ino, places) in &records.names {
             let node = self.node(ino)?;
-            let empty = node.kind() == kind::DIR && node.size == 0;
-            if node.mode != 0 && !empty {
+            if node.kind() == kind::DIR && node.size == 0 {
+                empty.push(ino);
+            } else if node.mode != 0 {
                 continue;
             }
             for &(dir, offset) in places {
-                self.drop_name(dir, offset, ino)?;
+                dropped.entry(dir).or_default().push((offset, ino));
             }
-            if empty {
-                self.image.clear_inode(ino)?;
+        }
+        for (dir, names) in dropped {
+            let node = self.node(dir)?;
+            if node.kind() != kind::DIR {
+                continue;
             }
+            let blocks: BTreeMap<u64, Piece> = self.blocks(&node)?.into_iter().collect();
+            for (offset, ino) in names {
+                let piece = blocks.get(&(offset >> self.layout.fs_bshift));
+                if let Some(piece) = piece.filter(|_| offset < node.size) {
+                    self.drop_name(piece, offset, ino)?;
+                }
+            }
+        }
+        for ino in empty {
+            self.image.clear_inode(ino)?;
         }
         Ok(())
     }
 
-    /// Takes an entry out of a directory, if it is one of this inode.
-    fn drop_name(&self, dir: u32, offset: u64, ino: u32) -> Result<()> {
-        let (layout, node) = (self.layout, self.node(dir)?);
-        if node.kind() != kind::DIR || offset >= node.size {
-            return Ok(());
-        }
-        let lbn = offset >> layout.fs_bshift;
-        let Some((_, piece)) = self.blocks(&node)?.into_iter().find(|&(at, _)| at == lbn) else {
-            return Ok(());
-        };
+    /// Takes the entry at byte `offset` of a directory, in this block of it, out, if it is one of
+    /// this inode.
+    fn drop_name(&self, piece: &Piece, offset: u64, ino: u32) -> Result<()> {
+        let layout = self.layout;
         let len = layout.dirblksiz as usize;
         let at = layout.byte(Frag(piece.frag)) + layout.blkoff(offset) as u64;
         let within = index(at % u64::from(layout.dirblksiz));

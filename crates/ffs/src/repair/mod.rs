@@ -25,7 +25,7 @@
 //! which nothing leads yet; then everything else, in any order; at the end the superblock says
 //! "clean". Barriers are in between. Inodes and directory chunks never cross a sector. So a repair
 //! that was cut leaves files as they were or as they will be, and the next one comes to the same
-//! contents.
+//! contents. What [`journal`] plans has an order of its own.
 
 mod blocks;
 pub(crate) mod chunk;

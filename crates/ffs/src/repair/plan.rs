@@ -4,11 +4,13 @@ use super::superblock::forget_log;
 use super::undo;
 use crate::check::Report;
 use crate::check::state::BlockMap;
+use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
 use crate::format::units::Frag;
 use spindle_clock::Timestamp;
 use spindle_device::{Change, CowDevice, Device, write_sectors};
 use spindle_vfs::Result;
+use std::collections::BTreeMap;
 
 /// What the superblock says until everything else is written.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +31,12 @@ pub struct Plan {
     pub after: Report,
     /// The reason why there is no repair, though there is damage.
     pub refusal: Option<String>,
-    /// Changes of space that was free.
-    fresh: Vec<Change>,
-    /// All other changes, without the superblock and its copies.
-    others: Vec<Change>,
+    /// What comes before the superblock says anything else: the replay of a log, which can be made
+    /// again from the beginning as long as the superblock names the log.
+    replayed: Vec<Change>,
+    /// All changes but those of the superblock and its copies, in the order in which they become
+    /// durable.
+    stages: Vec<Vec<Change>>,
     /// Changes of the copies of the superblock.
     copies: Vec<Change>,
     /// The superblock: sectors before and after the repair, and what they are meanwhile.
@@ -51,8 +55,8 @@ impl Plan {
             after: before.clone(),
             before,
             refusal: None,
-            fresh: Vec::new(),
-            others: Vec::new(),
+            replayed: Vec::new(),
+            stages: Vec::new(),
             copies: Vec::new(),
             superblock: Vec::new(),
             resized: None,
@@ -114,7 +118,13 @@ impl Plan {
             frag.0 < layout.fs_size && (copy..copy + u64::from(layout.fs_sbsize)).contains(&change.at)
         };
         let (copies, changes): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_copy);
-        let (fresh, others) = changes.into_iter().partition(is_free);
+        let stages = match meanwhile {
+            Meanwhile::NotClean | Meanwhile::Smaller(_) => {
+                let (fresh, others) = changes.into_iter().partition(is_free);
+                vec![fresh, others]
+            }
+            Meanwhile::Unchanged => maps_to_inodes(layout, changes),
+        };
         let info = overlay.info();
         let geometry = (info.sector_bytes, info.size_bytes);
         let resized = matches!(meanwhile, Meanwhile::Smaller(_)).then(|| {
@@ -125,7 +135,13 @@ impl Plan {
             bytes.chunks(sector).take(sectors.len()).map(<[u8]>::to_vec).collect()
         });
         let superblock = sectors;
-        Ok(Self { before, after, refusal: None, fresh, others, copies, superblock, resized, geometry })
+        let (refusal, replayed) = (None, Vec::new());
+        Ok(Self { before, after, refusal, replayed, stages, copies, superblock, resized, geometry })
+    }
+
+    /// Returns the plan for the device without the replay of a log, which changes that.
+    pub(super) fn after_replay(self, replayed: Vec<Change>) -> Self {
+        Self { replayed, ..self }
     }
 
     /// Returns true if there is something to write.
@@ -137,8 +153,17 @@ impl Plan {
     /// Returns the bytes that [`undo`](super::undo) needs to take the repair back.
     #[must_use]
     pub fn undo_bytes(&self) -> Vec<u8> {
-        let changes = self.fresh.iter().chain(&self.others).chain(&self.copies);
-        undo::encode(self.geometry, changes, &self.superblock)
+        let mut replayed: BTreeMap<u64, &Change> =
+            self.replayed.iter().map(|change| (change.at, change)).collect();
+        let mut whole = |change: &Change| {
+            let first = replayed.remove(&change.at).unwrap_or(change);
+            Change { old: first.old.clone(), ..change.clone() }
+        };
+        let superblock: Vec<_> =
+            self.superblock.iter().map(|(change, meanwhile)| (whole(change), meanwhile.clone())).collect();
+        let mut changes: Vec<_> = self.stages.iter().flatten().chain(&self.copies).map(&mut whole).collect();
+        changes.extend(replayed.into_values().cloned());
+        undo::encode(self.geometry, changes.iter(), &superblock)
     }
 
     /// Writes the repair to the device, durably.
@@ -154,12 +179,16 @@ impl Plan {
                 (change.at, if after { &change.new[..] } else { &meanwhile[..] })
             })
         };
-        write_sectors(device, superblock(false))?;
         let all = |changes: &[Change]| {
             write_sectors(device, changes.iter().map(|change| (change.at, &change.new[..])))
         };
-        all(&self.fresh)?;
-        all(&self.others)?;
+        if !self.replayed.is_empty() {
+            all(&self.replayed)?;
+        }
+        write_sectors(device, superblock(false))?;
+        for stage in &self.stages {
+            all(stage)?;
+        }
         if let Some(resized) = &self.resized {
             let places = self.superblock.iter().map(|(change, _)| change.at);
             write_sectors(device, places.zip(resized.iter().map(Vec::as_slice)))?;
@@ -167,4 +196,25 @@ impl Plan {
         all(&self.copies)?;
         Ok(write_sectors(device, superblock(true))?)
     }
+}
+
+/// Returns changes in the order of FreeBSD's recovery: maps, everything else, inodes. What is to be
+/// freed can be found again as long as its inode is as it was.
+fn maps_to_inodes(layout: &Layout, changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let mut stages = vec![Vec::new(); 3];
+    for change in changes {
+        let frag = Frag(change.at >> layout.fs_fshift);
+        let cgx = layout.dtog(frag).min(layout.fs_ncg - 1);
+        let group = layout.cgtod(cgx)..layout.cgimin(cgx);
+        let inodes = layout.cgimin(cgx)..layout.cgdmin(cgx);
+        let stage = if group.contains(&frag) {
+            0
+        } else if inodes.contains(&frag) {
+            2
+        } else {
+            1
+        };
+        stages[stage].push(change);
+    }
+    stages
 }
