@@ -52,7 +52,7 @@ fn lost_lists_are_named() {
         for (name, which) in [("f", ""), ("g", ""), ("p", ""), ("d", "default ")] {
             let wanted = format!("{name}: its {which}access control list is left out: the ");
             let said = ran.err.replace("': its", ": its");
-            // What directories of this machine have besides regular files and directories is not read.
+            // The lists of pipes and devices of this machine are not read.
             let is_read = name != "p" || !words.contains(" t ");
             assert_eq!(said.contains(&wanted), is_read, "{words}: {wanted}: {said}");
         }
@@ -65,8 +65,8 @@ fn lost_lists_are_named() {
     bench.shell("umount ramfs");
 }
 
-/// Promise: a list that names an unknown user, and one of NFSv4, are named and left out, with exit
-/// code 1, and the rest of the stream is imported.
+/// Promise: a list that names an unknown user is named and left out, with exit code 1, and the rest
+/// of the stream is imported.
 #[test]
 fn lists_that_cannot_be_read_are_named() {
     let bench = tree();
