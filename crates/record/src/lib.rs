@@ -6,8 +6,8 @@
 //! part is C in `src/bpf`, compiled to `recorder.bpf.o` by `scripts/build-bpf` and stored there, so
 //! building this crate needs no clang. It uses only typed tracepoints, not kprobes or similar.
 //!
-//! [`Recording::start`] loads it and starts recording. [`Recording::finish`] completes the file.
-//! One thread empties the kernel's ring buffer, and another turns the messages into
+//! [`Probes::attach`] loads it, and [`Probes::record`] starts recording. [`Recording::finish`]
+//! completes the file. One thread empties the kernel's ring buffer, and another turns the messages into
 //! [`Event`](spindle_trace::Event)s ([`translate`]) and writes them; the recorder's own accesses
 //! are not recorded.
 //!
@@ -31,10 +31,10 @@ mod wire;
 
 pub use error::{Error, Result};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use session::Recording;
+pub use session::{Probes, Recording};
 pub use signals::{Child, Signals};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use unsupported::Recording;
+pub use unsupported::{Probes, Recording};
 
 use std::path::PathBuf;
 

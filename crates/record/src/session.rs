@@ -49,20 +49,34 @@ struct Written {
     open: usize,
 }
 
-impl Recording {
-    /// Starts recording what `filter` selects into an empty file, which errors call by its path;
-    /// `source` names the program.
+/// The kernel's half of a recorder: from [`Probes::attach`] on it collects what happens.
+pub struct Probes {
+    kernel: Kernel,
+    prefix: Option<String>,
+}
+
+impl Probes {
+    /// Has the kernel collect what `filter` selects.
     ///
     /// # Errors
-    /// [`Error::Forbidden`], [`Error::Kernel`], [`Error::Io`], [`Error::Trace`].
-    pub fn start(filter: &Filter, (file, output): (File, &Path), source: &str) -> Result<Self> {
-        let kernel = Kernel::load(filter)?;
+    /// [`Error::Forbidden`], [`Error::Kernel`], [`Error::Io`].
+    pub fn attach(filter: &Filter) -> Result<Self> {
+        Ok(Self { kernel: Kernel::load(filter)?, prefix: filter.prefix.clone() })
+    }
+
+    /// Records all that into an empty file, which errors call by its path; `source` names the
+    /// program. Who waits for a recording to begin may look for the file, if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Trace`].
+    pub fn record(self, (file, output): (File, &Path), source: &str) -> Result<Recording> {
+        let Self { kernel, prefix } = self;
         let hidden = file
             .metadata()
             .map_err(|source| Error::Io { path: output.to_owned(), source })
             .map(|found| FileId { device: found.dev(), inode: found.ino() })?;
         let file = Live::new(file, output, source)?;
-        let translator = Translator::new(epoch_offset(), filter.prefix.as_deref(), hidden);
+        let translator = Translator::new(epoch_offset(), prefix.as_deref(), hidden);
         let (queue, items) = sync_channel(QUEUE);
         let (control, commands) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -72,9 +86,11 @@ impl Recording {
         let drain = thread("record-drain").spawn(move || drain(kernel, &stopped, &commands, &queue));
         let drain = drain.map_err(problem)?;
         let write = thread("record-write").spawn(move || write(translator, file, &items)).map_err(problem)?;
-        Ok(Self { stop, control, drain, write })
+        Ok(Recording { stop, control, drain, write })
     }
+}
 
+impl Recording {
     /// Stops following processes that this process starts from now on, in a recording with
     /// [`Filter::children`]. Processes already followed, and their descendants, still are.
     ///

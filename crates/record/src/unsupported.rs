@@ -8,15 +8,29 @@ use std::path::Path;
 #[derive(Debug)]
 pub enum Recording {}
 
-impl Recording {
+/// The kernel's half of a recorder; it does not exist on this system.
+#[derive(Debug)]
+pub enum Probes {}
+
+impl Probes {
     /// Fails, because this system has no recorder.
     ///
     /// # Errors
     /// [`Error::UnsupportedSystem`].
-    pub fn start(_wanted: &Filter, _output: (File, &Path), _source: &str) -> Result<Self> {
+    pub fn attach(_filter: &Filter) -> Result<Self> {
         Err(Error::UnsupportedSystem)
     }
 
+    /// Does nothing: there are no probes to call it on.
+    ///
+    /// # Errors
+    /// None.
+    pub fn record(self, _output: (File, &Path), _source: &str) -> Result<Recording> {
+        match self {}
+    }
+}
+
+impl Recording {
     /// Does nothing: there is no recording to call it on.
     ///
     /// # Errors

@@ -5,11 +5,12 @@
 //! of a directory, the leaves that are left.
 
 use super::finding::Finding;
+use super::sums::is_mismatch;
 use super::{Checker, File};
 use crate::format::attributes::{Chain, Piece, is_attributes};
 use crate::format::cylinder::Kind;
 use crate::format::extent::Extent;
-use crate::format::header::{Contents, Header, NameMap, is_used};
+use crate::format::header::{Contents, Header, NameMap, SYMLINK_MAX, is_used};
 use crate::format::layout::{DataBlock, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::overflow::{Overflow, is_overflow};
 use spindle_vfs::{Error, FileKind, Result};
@@ -209,6 +210,13 @@ impl Checker {
             self.damaged_header(ino, "ROOT INODE NOT DIRECTORY".into());
             return Ok(());
         }
+        if kind == FileKind::Symlink
+            && let Some(what) = self.wrong_target(&header)?
+        {
+            self.salvaged.remove(&ino);
+            self.damaged_header(ino, what);
+            return Ok(());
+        }
         self.parts.extend(header.overflow.iter().map(|part| part.at));
         self.usage.overflow_headers += header.overflow.len() as u64;
         self.attributes(ino, &header)?;
@@ -242,6 +250,49 @@ impl Checker {
         }
         self.add_file(ino, kind, &header);
         Ok(())
+    }
+
+    /// Returns what is wrong with the target of a symbolic link.
+    fn wrong_target(&self, header: &Header) -> Result<Option<String>> {
+        let size = index(header.size);
+        if !(1..=SYMLINK_MAX).contains(&size) {
+            return Ok(Some(format!("SYMBOLIC LINK OF {size} BYTES")));
+        }
+        let nul_at = match &header.contents {
+            Contents::Immediate(target) => target.iter().position(|&byte| byte == 0),
+            // A hole, and what is behind the last extent, reads as zeros.
+            _ => self.first_nul(header.extents(), size)?,
+        };
+        Ok(nul_at.map(|at| format!("SYMBOLIC LINK OF {size} BYTES HAS A NUL AT BYTE {at}")))
+    }
+
+    /// Returns the first byte that is zero of a file with these extents.
+    fn first_nul(&self, extents: &[Extent], size: usize) -> Result<Option<usize>> {
+        let mut at = 0;
+        for extent in extents {
+            let class = DataBlock(extent.start).class();
+            if self.layout.is_read_only(class) {
+                return Ok(None);
+            }
+            let block_bytes = self.layout.class(class).block_bytes();
+            if extent.lbn * block_bytes != at as u64 {
+                break;
+            }
+            let len = index(extent.len * block_bytes).min(size - at);
+            let bytes = match self.read(self.layout.data_byte(DataBlock(extent.start)), len) {
+                // The last phase says so.
+                Err(error) if is_mismatch(&error) => return Ok(None),
+                bytes => bytes?,
+            };
+            if let Some(nul) = bytes[..len].iter().position(|&byte| byte == 0) {
+                return Ok(Some(at + nul));
+            }
+            at += len;
+            if at == size {
+                return Ok(None);
+            }
+        }
+        Ok(Some(at))
     }
 
     fn add_file(&mut self, ino: u64, kind: FileKind, header: &Header) {

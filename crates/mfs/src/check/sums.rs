@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 const READ_BYTES: u64 = 1 << 20;
 
 /// Returns true if a read has failed because no copy of a block is right.
-fn is_mismatch(error: &Error) -> bool {
+pub(super) fn is_mismatch(error: &Error) -> bool {
     matches!(error, Error::Device(spindle_device::Error::Io { source, .. })
         if source.kind() == ErrorKind::InvalidData)
 }

@@ -11,6 +11,8 @@ use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
 
+/// Longest target of a symbolic link in bytes.
+pub const SYMLINK_MAX: usize = 4095;
 /// Bytes of the storage map, and of the longest immediate file.
 pub const MAP_BYTES: usize = 384;
 /// Extents in a header.

@@ -2,7 +2,7 @@
 
 use super::mount::Mfs;
 use crate::format::attributes::Attributes;
-use crate::format::header::{Contents, Header, NameMap};
+use crate::format::header::{Contents, Header, NameMap, SYMLINK_MAX};
 use crate::format::layout::ROOT_INO;
 use crate::format::node::{Entry, NAME_MAX};
 use crate::tree::names::{DOT_DOT, EntryKey};
@@ -18,9 +18,6 @@ use std::sync::Arc;
 pub(crate) type Inode = spindle_tree::InodeOf<Mfs>;
 /// The state of a file, which its lock protects.
 pub(crate) type State = spindle_tree::StateOf<Mfs>;
-
-/// Longest target of a symbolic link in bytes.
-pub(crate) const SYMLINK_MAX: usize = 4095;
 
 impl spindle_tree::Dinode for Header {
     fn kind(&self) -> Option<FileKind> {

@@ -4,12 +4,12 @@
 //! needs, begins a transaction, and makes its changes; if any of it fails, nothing has changed
 //! ([`crate::volume::tx`]).
 
-use crate::format::header::Header;
+use crate::format::header::{Header, SYMLINK_MAX};
 use crate::format::layout::{ClassLayout, ROOT_INO};
 use crate::format::node::NAME_MAX;
 use crate::tree::attr::check_regular;
 use crate::tree::class::CLASS_ATTRIBUTE;
-use crate::tree::inode::{Inode, SYMLINK_MAX, State};
+use crate::tree::inode::{Inode, State};
 use crate::tree::mount::Mfs;
 use crate::tree::names::{DOT, DOT_DOT};
 use crate::volume::tx::OPERATION_BYTES;
@@ -204,7 +204,12 @@ impl FileSystem for Mfs {
             return Err(Error::Invalid);
         }
         self.touch(&state);
-        let mut target = vec![0; usize::try_from(state.di.size).unwrap_or(0).min(SYMLINK_MAX)];
+        let size = usize::try_from(state.di.size).unwrap_or(usize::MAX);
+        if size > SYMLINK_MAX {
+            let damaged = Error::corrupt(format!("a target of {size} bytes"), format!("file {}", ino.0));
+            return self.volume.note(Err(damaged));
+        }
+        let mut target = vec![0; size];
         self.volume.note(self.read_file(&inode.stream, &state.di, 0, &mut target))?;
         if target.contains(&0) {
             let damaged = Error::corrupt("a target with a NUL in it", format!("file {}", ino.0));

@@ -108,6 +108,13 @@ const PLANTS: &[Plant] = &[
     plant("3 FILES WITHOUT A NAME, SHOULD BE 0", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[20] = 3)),
     plant("CYLINDER 0: ITS BIT MAP IS WRONG", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[32] ^= 1)),
     plant("CYLINDER 1: ITS BIT MAP IS WRONG", &[], 0, |k| k.v.cylinder(1, |bytes| bytes[400] ^= 1)),
+    // Symbolic links.
+    plant("SYMBOLIC LINK OF 9 BYTES HAS A NUL AT BYTE 4", &["/dir/sub/link"], 0, |k| {
+        k.v.header(k.ino("/dir/sub/link"), |bytes| bytes[124] = 0);
+    }),
+    plant("SYMBOLIC LINK OF 890700 BYTES", &["/dir/sub/sparse"], 0, |k| {
+        k.v.header(k.ino("/dir/sub/sparse"), |b| b[2..4].copy_from_slice(&0o120_777_u16.to_le_bytes()));
+    }),
     // The allocation map.
     plant("it is damaged (page 0 of the allocation map)", &[], 0, |k| {
         k.v.edit(DATA_BASE, 4096, None, |bytes| bytes.fill(3));

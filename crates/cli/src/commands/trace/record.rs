@@ -1,9 +1,9 @@
 //! `spindle trace record`
 
 use crate::error::{Context, Failure, Result};
-use crate::outfile::{Kind, Out, OutArgs};
+use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::text::counted;
-use spindle_record::{Filter, Recording, Signals, Summary};
+use spindle_record::{Filter, Probes, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -88,9 +88,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         prefix: args.path.clone(),
     };
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");
-    let out = Out::create(&args.output, Kind::Trace, args.out.force)?;
+    outfile::check(&args.output, Kind::Trace, args.out.force)?;
     let signals = Signals::block()?;
-    let mut recording = Recording::start(&wanted, (out.handle()?, Path::new(&out.name)), source)?;
+    let probes = Probes::attach(&wanted)?;
+    let out = Out::create(&args.output, Kind::Trace, args.out.force)?;
+    let mut recording = probes.record((out.handle()?, Path::new(&out.name)), source)?;
     let (ends, end) = channel();
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
