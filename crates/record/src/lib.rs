@@ -7,9 +7,9 @@
 //! building this crate needs no clang. It uses only typed tracepoints, not kprobes or similar.
 //!
 //! [`Probes::attach`] loads it, and [`Probes::record`] starts recording. [`Recording::finish`]
-//! completes the file. One thread empties the kernel's ring buffer, and another turns the messages into
-//! [`Event`](spindle_trace::Event)s ([`translate`]) and writes them; the recorder's own accesses
-//! are not recorded.
+//! completes the file. One thread empties the kernel's ring buffer, and another turns the messages
+//! into [`Event`](spindle_trace::Event)s ([`translate`]) and writes them; the recorder's own
+//! accesses are not recorded.
 //!
 //! Invariants: the first event of an open number is its `open` or `create`; each run is recorded
 //! once; messages that do not fit into the ring buffer are counted ([`Summary::lost`], and in the
