@@ -3,13 +3,14 @@
 //! Names and values: FreeBSD `sys/stat.h` and `strtofflags(3)`.
 
 use crate::error::{Error, Result};
+use spindle_vfs::access::{APPEND, IMMUTABLE, NOUNLINK};
 use std::str::FromStr;
 
 /// The snapshot flag, which only the file system itself sets (`SF_SNAPSHOT`).
 const SNAPSHOT: u32 = 0x20_0000;
 
 /// The flags that forbid changes: `uchg`, `schg`, `uappnd`, `sappnd`, `uunlnk` and `sunlnk`.
-const FORBIDDING: u32 = 0x16 | 0x16_0000;
+const FORBIDDING: u32 = IMMUTABLE | APPEND | NOUNLINK;
 
 /// The flags: value, name, other names. Those that only the superuser may change come first.
 const FLAGS: &[(u32, &str, &[&str])] = &[

@@ -4,7 +4,7 @@ use crate::attributes::{Scope, change_each};
 use crate::error::Result;
 use crate::image::WriteArgs;
 use spindle::flags::Change;
-use spindle_vfs::{Attr, Privilege, SetAttr, Vfs};
+use spindle_vfs::{Attr, Cred, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -57,10 +57,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn change(vfs: &Vfs, attr: &Attr, change: Change) -> Result<()> {
-    let flags = change.apply(attr.flags);
-    if flags != attr.flags {
-        let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
-        vfs.fs().setattr(attr.ino, &set, Privilege::Root)?;
+    if change.apply(attr.flags) != attr.flags {
+        vfs.chflags(&Cred::root(), attr.ino, |flags| change.apply(flags))?;
     }
     Ok(())
 }

@@ -353,43 +353,52 @@ fn mount_all_twice() {
     bench.check("disk.img");
 }
 
+/// Does what [`in_namespace`] does in the directory `home`, in which everybody can write, has the
+/// program as `./program`, and can mount.
+fn in_home(bench: &Bench, script: &str) {
+    bench.shell("mkdir -m 777 home; chmod 755 .");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    in_namespace(
+        bench,
+        &format!(
+            "cp '{program}' home/program
+            mknod fuse c 10 229
+            chmod 666 fuse
+            mount --bind fuse /dev/fuse
+            cd home
+            {script}"
+        ),
+    );
+}
+
 /// Promise: a user who is not root makes, mounts, fills, unmounts and checks an image, mounts and
 /// unmounts what fstab lets users mount, and cannot remount; without fusermount3 the message names
 /// its package.
 #[test]
 fn users_mount() {
     let bench = Bench::new();
-    bench.shell("mkdir -m 777 home; chmod 755 .");
-    in_namespace(
+    in_home(
         &bench,
-        &format!(
-            r#"cp '{}' home/program
-            mknod fuse c 10 229
-            chmod 666 fuse
-            mount --bind fuse /dev/fuse
-            cd home
-            as_user() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
-            as_user ./program newfs -s 64m disk.img
-            as_user mkdir mnt
-            as_user ./program mount disk.img mnt
-            as_user cp /bin/sh mnt/copy
-            as_user cmp /bin/sh mnt/copy
-            ! as_user ./program mount -o remount,ro mnt 2>error
-            grep "only a mount by root" error
-            as_user ./program umount mnt
-            as_user ./program fsck -n disk.img | grep "no problems found"
-            ! as_user env PATH=/nonexistent ./program mount disk.img mnt 2>error
-            grep "package fuse3" error
-            echo "$PWD/disk.img $PWD/mnt spindle noauto,user,noatime 0 0" >fstab
-            mount --bind fstab /etc/fstab
-            as_user mount mnt
-            case $(findmnt -no OPTIONS mnt) in rw,nosuid,nodev,noexec,*user_id=65534*) ;; *) exit 1;; esac
-            as_user touch mnt/more
-            as_user umount mnt
-            ! mountpoint -q mnt
-            as_user ./program fsck -n disk.img | grep "no problems found""#,
-            env!("CARGO_BIN_EXE_spindle")
-        ),
+        r#"as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+        as_user ./program newfs -s 64m disk.img
+        as_user mkdir mnt
+        as_user ./program mount disk.img mnt
+        as_user cp /bin/sh mnt/copy
+        as_user cmp /bin/sh mnt/copy
+        ! as_user ./program mount -o remount,ro mnt 2>error
+        grep "only a mount by root" error
+        as_user ./program umount mnt
+        as_user ./program fsck -n disk.img | grep "no problems found"
+        ! as_user env PATH=/nonexistent ./program mount disk.img mnt 2>error
+        grep "package fuse3" error
+        echo "$PWD/disk.img $PWD/mnt spindle noauto,user,noatime 0 0" >fstab
+        mount --bind fstab /etc/fstab
+        as_user mount mnt
+        case $(findmnt -no OPTIONS mnt) in rw,nosuid,nodev,noexec,*user_id=65534*) ;; *) exit 1;; esac
+        as_user touch mnt/more
+        as_user umount mnt
+        ! mountpoint -q mnt
+        as_user ./program fsck -n disk.img | grep "no problems found""#,
     );
 }
 
@@ -473,47 +482,38 @@ fn loop_devices_and_their_files() {
 #[test]
 fn mount_points_name_images() {
     let bench = Bench::new();
-    bench.shell("mkdir -m 777 home; chmod 755 .");
-    in_namespace(
+    in_home(
         &bench,
-        &format!(
-            r#"cp '{}' home/program
-            mknod fuse c 10 229
-            chmod 666 fuse
-            mount --bind fuse /dev/fuse
-            cd home
-            ann() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
-            bob() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}
-            ann ./program newfs -s 64m disk.img
-            ann mkdir mnt
-            ann ./program quota check disk.img
-            for options in noatime fsname=other; do
-                ann ./program mount -o userquota,$options disk.img mnt
-                for user in "" ann; do
-                    $user ./program tunefs -m 5 mnt >out
-                    $user ./program tunefs -m 8 disk.img | grep "minfree changes from 5% to 8%"
-                    $user ./program tunefs -p mnt | grep "minfree       8%"
-                    $user ./program quota report mnt | grep root
-                    $user ./program quota report disk.img | grep root
-                    $user ./program info mnt | grep "disk.img: UFS2"
-                done
-                ann ./program df -h mnt | grep '62M'
-                ! bob ./program tunefs -m 5 disk.img 2>error
-                ann ./program umount mnt
+        r#"ann() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+        bob() { setpriv --reuid 1 --regid 1 --clear-groups "$@"; }
+        ann ./program newfs -s 64m disk.img
+        ann mkdir mnt
+        ann ./program quota check disk.img
+        for options in noatime fsname=other; do
+            ann ./program mount -o userquota,$options disk.img mnt
+            for user in "" ann; do
+                $user ./program tunefs -m 5 mnt >out
+                $user ./program tunefs -m 8 disk.img | grep "minfree changes from 5% to 8%"
+                $user ./program tunefs -p mnt | grep "minfree       8%"
+                $user ./program quota report mnt | grep root
+                $user ./program quota report disk.img | grep root
+                $user ./program info mnt | grep "disk.img: UFS2"
             done
-            ./program mount -o userquota disk.img mnt
-            chmod 666 disk.img
-            for asked in disk.img mnt; do
-                ! bob ./program quota report $asked 2>error
-                grep "only root and the user of the mount" error
-            done
-            ./program umount mnt
-            for command in "tunefs -p" "quota report" df info "mfs status"; do
-                ! ./program $command mnt 2>error
-                grep "nothing is mounted on" error
-            done"#,
-            env!("CARGO_BIN_EXE_spindle")
-        ),
+            ann ./program df -h mnt | grep '62M'
+            ! bob ./program tunefs -m 5 disk.img 2>error
+            ann ./program umount mnt
+        done
+        ./program mount -o userquota disk.img mnt
+        chmod 666 disk.img
+        for asked in disk.img mnt; do
+            ! bob ./program quota report $asked 2>error
+            grep "only root and the user of the mount" error
+        done
+        ./program umount mnt
+        for command in "tunefs -p" "quota report" df info "mfs status"; do
+            ! ./program $command mnt 2>error
+            grep "nothing is mounted on" error
+        done"#,
     );
 }
 
@@ -522,42 +522,33 @@ fn mount_points_name_images() {
 #[test]
 fn refused_mounts_write_nothing() {
     let bench = Bench::new();
-    bench.shell("mkdir -m 777 home; chmod 755 .");
-    in_namespace(
+    in_home(
         &bench,
-        &format!(
-            r#"cp '{}' home/program
-            mknod fuse c 10 229
-            chmod 666 fuse
-            mount --bind fuse /dev/fuse
-            cd home
-            ann() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
-            ann ./program newfs -s 64m new.img
-            ann ./program newfs -s 64m left.img
-            ann mkdir mnt
-            mkdir theirs
-            ann ./program mount left.img mnt
-            ann sh -c 'echo text >mnt/file && sync mnt/file'
-            kill -9 "$(head -n 1 /tmp/spindle-65534/$(ann mountpoint -d mnt))"
-            umount -il mnt
-            sha256sum *.img >before
-            for image in new.img left.img; do
-                fails 'no quota file' ann ./program mount -o userquota $image mnt
-                fails 'no quota file' ./program mount -o userquota $image mnt
-                fails 'mount' ann ./program mount $image theirs
-                fails 'root only' ann ./program mount -o suid $image mnt
-                fails 'allow_root' ann ./program mount -o allow_root $image mnt
-                fails 'below the mount' ann ./program mount -o trace=mnt/t $image mnt
-                fails 'Permission denied\|permission denied' ann ./program mount -o trace=/t $image mnt
-                fails 'fuse3' ann env PATH=/nonexistent ./program mount $image mnt
-                ! mountpoint -q mnt
-            done
-            sha256sum -c before
-            ann ./program mount left.img mnt
-            grep text mnt/file || ann grep text mnt/file
-            ann ./program umount mnt"#,
-            env!("CARGO_BIN_EXE_spindle")
-        ),
+        r#"ann() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+        ann ./program newfs -s 64m new.img
+        ann ./program newfs -s 64m left.img
+        ann mkdir mnt
+        mkdir theirs
+        ann ./program mount left.img mnt
+        ann sh -c 'echo text >mnt/file && sync mnt/file'
+        kill -9 "$(head -n 1 /tmp/spindle-65534/$(ann mountpoint -d mnt))"
+        umount -il mnt
+        sha256sum *.img >before
+        for image in new.img left.img; do
+            fails 'no quota file' ann ./program mount -o userquota $image mnt
+            fails 'no quota file' ./program mount -o userquota $image mnt
+            fails 'mount' ann ./program mount $image theirs
+            fails 'root only' ann ./program mount -o suid $image mnt
+            fails 'allow_root' ann ./program mount -o allow_root $image mnt
+            fails 'below the mount' ann ./program mount -o trace=mnt/t $image mnt
+            fails 'Permission denied\|permission denied' ann ./program mount -o trace=/t $image mnt
+            fails 'fuse3' ann env PATH=/nonexistent ./program mount $image mnt
+            ! mountpoint -q mnt
+        done
+        sha256sum -c before
+        ann ./program mount left.img mnt
+        grep text mnt/file || ann grep text mnt/file
+        ann ./program umount mnt"#,
     );
 }
 
