@@ -4,6 +4,7 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
+use spindle_conformance::damaged::names_left;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Finding, Options, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
@@ -12,7 +13,6 @@ use spindle_ffs::{Ffs, OpenOptions, Superblock};
 use spindle_vfs::{
     Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Seek, SetAttr,
 };
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A UFS2 in memory that can be damaged between two mounts.
@@ -285,28 +285,6 @@ fn directories_below_each_other() {
     });
 }
 
-/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an
-/// error, also if each step of it has only one name.
-fn left(fs: &Ffs, dir: Ino) -> Vec<String> {
-    let (mut names, mut next) = (Vec::new(), Some(0));
-    while let Some(from) = next.take() {
-        let read = fs.readdir(dir, from, &mut |entry| {
-            names.push(String::from_utf8_lossy(entry.name).into_owned());
-            next = Some(entry.next);
-            ControlFlow::Break(())
-        });
-        assert!(next.is_some() || matches!(read, Err(Error::Corrupt { .. })), "{read:?}");
-    }
-    let mut whole = 0;
-    let read = fs.readdir(dir, 0, &mut |_| {
-        whole += 1;
-        ControlFlow::Continue(())
-    });
-    assert!(matches!(read, Err(Error::Corrupt { .. })), "{read:?}");
-    assert_eq!(whole, names.len());
-    names
-}
-
 /// Promise: whatever is wrong with one entry of a directory, the others are shown, found and
 /// removed; nobody sees the bad one, but the listing ends in an error, a name that is not found may
 /// be the bad one, and none is entered that may be it; the check reports it, and the file system is
@@ -346,7 +324,7 @@ fn one_bad_entry_costs_no_other() {
 
         let fs = victim.open();
         let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
-        let shown = left(&fs, dir);
+        let shown = names_left(&fs, dir);
         assert_eq!(shown.iter().any(|name| name == "behind"), legible, "{what}");
         assert!(
             shown.iter().all(|name| !name.is_empty() && !name.contains(['/', '\0'])),
@@ -364,7 +342,7 @@ fn one_bad_entry_costs_no_other() {
         fs.unlink(dir, b"before").unwrap_or_else(|e| panic!("{what}: {e}"));
         fs.unlink(dir, b"in-the-next-chunks-30").unwrap();
         // What nobody can see is not thrown away with the directory.
-        for name in left(&fs, dir).iter().filter(|name| !name.starts_with('.')) {
+        for name in names_left(&fs, dir).iter().filter(|name| !name.starts_with('.')) {
             fs.unlink(dir, name.as_bytes()).unwrap_or_else(|e| panic!("{what}: {name}: {e}"));
         }
         let removed = fs.rmdir(fs.root(), b"dir");

@@ -2,6 +2,7 @@
 
 mod support;
 
+use spindle_conformance::damaged::names_left;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ondisk::Endian;
 use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
@@ -30,28 +31,6 @@ fn names(fs: &V7, dir: Ino) -> Vec<String> {
         ControlFlow::Continue(())
     })
     .unwrap();
-    names
-}
-
-/// Returns the names that are left of a damaged directory. Promise: a listing of it ends in an
-/// error, also if each step of it has only one name.
-fn left(fs: &V7, dir: Ino) -> Vec<String> {
-    let (mut names, mut next) = (Vec::new(), Some(0));
-    while let Some(from) = next.take() {
-        let read = fs.readdir(dir, from, &mut |entry: &DirEntry<'_>| {
-            names.push(String::from_utf8_lossy(entry.name).into_owned());
-            next = Some(entry.next);
-            ControlFlow::Break(())
-        });
-        assert!(next.is_some() || matches!(read, Err(Error::Corrupt { .. })), "{read:?}");
-    }
-    let mut whole = 0;
-    let read = fs.readdir(dir, 0, &mut |_| {
-        whole += 1;
-        ControlFlow::Continue(())
-    });
-    assert!(matches!(read, Err(Error::Corrupt { .. })), "{read:?}");
-    assert_eq!(whole, names.len());
     names
 }
 
@@ -107,7 +86,7 @@ fn a_lost_root() {
     let mut expected = [victim.lost, victim.dir, victim.other];
     expected.sort_unstable();
     let expected = expected.map(by_number);
-    assert_eq!(left(&fs, fs.root())[2..], expected);
+    assert_eq!(names_left(&fs, fs.root())[2..], expected);
     let dir = fs.lookup(fs.root(), by_number(victim.dir).as_bytes()).unwrap().ino;
     assert_eq!(read(&fs, dir, b"file"), contents());
     assert_eq!(fs.passed_over().len(), 1);
@@ -164,7 +143,7 @@ fn a_lost_block_of_a_directory() {
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
     let in_a_block = victim.layout.bsize() / 16;
-    assert_eq!(left(&fs, dir).len(), 104 - in_a_block);
+    assert_eq!(names_left(&fs, dir).len(), 104 - in_a_block);
     assert!(fs.lookup(dir, b"name-99").is_ok());
     assert_eq!(fs.passed_over().len(), 1);
 }
@@ -184,7 +163,7 @@ fn a_directory_without_entries() {
         victim.change(Block(victim.addr(victim.dir, 0)), |bytes| bytes.fill(0));
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
         let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
-        assert_eq!(left(&fs, Ino(victim.dir.into())), Vec::<String>::new());
+        assert_eq!(names_left(&fs, Ino(victim.dir.into())), Vec::<String>::new());
         assert_eq!(names(&fs, fs.root()).len(), 5);
         let said = fs.passed_over();
         assert!(said.iter().any(|what| what.contains("its names are lost")), "{format}: {said:?}");
