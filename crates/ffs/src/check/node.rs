@@ -4,6 +4,7 @@ use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::index;
+use crate::volume::snapshot::SNAPSHOT_MARKS;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
 pub(crate) mod kind {
@@ -19,9 +20,6 @@ pub(crate) mod kind {
     /// In directories only: a whiteout.
     pub(crate) const WHT: u8 = 14;
 }
-
-/// The pointers in snapshots that are marks: not copied, and a hole that is.
-const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// The fields of an inode.
 #[derive(Clone, Copy, Debug)]

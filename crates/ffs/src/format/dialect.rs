@@ -220,6 +220,15 @@ pub(crate) const fn is_marked_clean(fs: &Fs, dialect: Dialect) -> bool {
     fs.fs_clean == 1 || matches!(dialect, Dialect::Bsd43) && fs.fs_fmod == 0
 }
 
+/// Returns the inodes of the snapshots that the superblock lists.
+pub(crate) fn snapshots(fs: &Fs, layout: &Layout, dialect: Dialect) -> Vec<u32> {
+    // In the older superblocks, and in those of OpenBSD, the field is something else.
+    if layout.version == Version::Ufs1 && !layout.flags_updated || dialect == Dialect::OpenBsd {
+        return Vec::new();
+    }
+    fs.fs_snapinum.iter().copied().filter(|&ino| ino != 0).collect()
+}
+
 /// Returns everything that speaks against writing to the file system; empty if it is safe. With
 /// `recovers`, a log puts right whatever an unclean end has left.
 #[must_use]
@@ -262,7 +271,7 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
             true,
         );
     }
-    if newer && dialect != Dialect::OpenBsd && fs.fs_snapinum.iter().any(|&ino| ino != 0) {
+    if !snapshots(fs, layout, dialect).is_empty() {
         let what = "it has snapshots, which need a copy of every block before it changes";
         object(what.into(), "remove the snapshots on its own system", false);
     }

@@ -79,11 +79,15 @@ impl Volume {
     }
 
     /// Returns the run of at most `most` blocks that starts at `lbn`. A run ends at the latest
-    /// where its indirect block does.
+    /// where its indirect block does. What a snapshot has not copied is where it is on the device.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
+        let is_snapshot = self.is_snapshot(di);
         match self.pointer_at(lbn)? {
             PointerAt::Direct(first) => {
                 let most = most.min((NDADDR - first) as u64);
+                if is_snapshot {
+                    return self.run_of_snapshot(ino, lbn, most, |i| di.db[first + index(i)]);
+                }
                 self.run_of(
                     ino,
                     most,
@@ -98,7 +102,10 @@ impl Volume {
                 // path leads.
                 let within =
                     |levels: usize| path[NIADDR - levels..].iter().fold(0, |sum, &i| sum * n + i as u64);
-                let hole = |blocks: u64| Ok(Run { at: None, blocks: blocks.min(most) });
+                let hole = |blocks: u64| {
+                    let most = blocks.min(most);
+                    if is_snapshot { Ok(self.not_copied(lbn, most)) } else { Ok(Run { at: None, blocks: most }) }
+                };
                 let Some(mut block) = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)? else {
                     return hole(depth(levels) - within(levels));
                 };
@@ -118,6 +125,9 @@ impl Volume {
                     }
                     let most = most.min(n - step as u64);
                     let pointer = |i| self.get_pointer(&bytes, step + index(i));
+                    if is_snapshot {
+                        return self.run_of_snapshot(ino, lbn, most, pointer);
+                    }
                     return self.run_of(ino, most, pointer, |_| self.layout.fs_frag);
                 }
                 Err(Error::corrupt("an indirect block without a level", format!("inode {ino}")))
