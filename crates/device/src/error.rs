@@ -1,5 +1,7 @@
 //! Errors of devices.
 
+use rustix::io::Errno;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 /// Result of a device operation.
@@ -44,7 +46,7 @@ pub enum Error {
         /// The action and its place.
         action: String,
         /// The system's error.
-        source: Arc<std::io::Error>,
+        source: Arc<io::Error>,
     },
     /// Another program uses the device in a way that excludes this one.
     #[error("{device}: in use: {reason}")]
@@ -87,9 +89,54 @@ impl Error {
         }
     }
 
-    /// Returns a failure of the system in `action` on `device`.
+    /// Returns a failure of the system in `action` on `device`. A failure of a kind alone gets the
+    /// words that the system has for it.
     #[must_use]
-    pub fn io(device: &str, action: impl Into<String>, source: std::io::Error) -> Self {
+    pub fn io(device: &str, action: impl Into<String>, source: io::Error) -> Self {
+        let source = in_words_of_the_system(source);
         Self::Io { device: device.to_owned(), action: action.into(), source: Arc::new(source) }
+    }
+}
+
+/// Returns an error with the words of the system for it, not those of the standard library, which
+/// calls a missing file an entity.
+fn in_words_of_the_system(error: io::Error) -> io::Error {
+    if error.raw_os_error().is_some() || error.get_ref().is_some() {
+        return error;
+    }
+    let errno = match error.kind() {
+        ErrorKind::NotFound => Errno::NOENT,
+        ErrorKind::PermissionDenied => Errno::ACCESS,
+        ErrorKind::Unsupported => Errno::OPNOTSUPP,
+        ErrorKind::Interrupted => Errno::INTR,
+        ErrorKind::TimedOut => Errno::TIMEDOUT,
+        ErrorKind::Other => Errno::IO,
+        _ => return error,
+    };
+    errno.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a failure that the program names by its kind reads as one of the system, and stays
+    /// of its kind; the system's own are as they were.
+    #[test]
+    fn kinds_have_the_words_of_the_system() {
+        for (kind, words) in [
+            (ErrorKind::NotFound, "No such file or directory"),
+            (ErrorKind::Unsupported, "Operation not supported"),
+            (ErrorKind::Other, "Input/output error"),
+        ] {
+            let error = Error::io("disk", "using it", kind.into());
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        let own = Error::io("disk", "using it", io::Error::new(ErrorKind::InvalidData, "no copy is right"));
+        assert_eq!(own.to_string(), "disk: using it failed: no copy is right");
+        let Error::Io { source, .. } = Error::io("disk", "trimming", ErrorKind::Unsupported.into()) else {
+            panic!("another error");
+        };
+        assert_eq!(source.kind(), ErrorKind::Unsupported);
     }
 }

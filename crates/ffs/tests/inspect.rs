@@ -309,6 +309,35 @@ fn deleted_inodes() {
     }
 }
 
+/// Promise: an inode that has lost its kind and was not freed is found with all its data, which its
+/// group marks in use; an inode whose names are gone, and nothing else, is found as one of those.
+#[test]
+fn inodes_that_were_not_freed() {
+    for filled in Filled::both() {
+        let (ino, content) = &filled.large;
+        let mut editor = Editor::begin(filled.device.clone(), filled.clock.clone(), false).unwrap();
+        editor.set_inode(*ino, "mode", 0).unwrap();
+        editor.unlink(ROOT_INO, b"one").unwrap();
+        let lost = editor.unlink(ROOT_INO, b"file1").unwrap();
+        drop(editor);
+        let device = ReadOnly(MemoryDevice::from_bytes(&filled.device.to_bytes()));
+        let superblock = Superblock::open(&device).unwrap();
+        let mut inspector = Inspector::new(&device, &superblock);
+        let deleted = inspector.deleted(&mut |_, _| ());
+        assert_eq!(deleted.unnamed, [lost], "the other file has another name");
+        let [inode] = &deleted.inodes[..] else { panic!("{:?}", deleted.inodes) };
+        assert_eq!((inode.ino, inode.kind, inode.size), (*ino, None, Some(content.len() as u64)));
+        assert!(inode.remains.is_whole() && inode.remains.free > 0, "{:?}", inode.remains);
+        let mut read = vec![0; content.len()];
+        let unread = inspector.read_deleted(&deleted, inode, &mut |at, bytes| {
+            let at = usize::try_from(at).unwrap();
+            read[at..at + bytes.len()].copy_from_slice(bytes);
+            Ok::<(), ()>(())
+        });
+        assert!(unread == Ok(0) && read == *content);
+    }
+}
+
 /// Promise: each change is on the device with right check-hashes, nothing else is changed, the file
 /// system then asks for a check, and what is refused changes nothing.
 #[test]

@@ -218,6 +218,10 @@ impl FileSystem for MountedImage {
         }
     }
 
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> spindle_vfs::Result<()> {
+        self.with(|fs| fs.held(ino, sink))
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
     }

@@ -1,11 +1,14 @@
 //! Paths inside an image: [`Vfs`] resolves them without permission checks.
 
 use crate::error::{Context, Error, Result};
-use spindle_vfs::{Cred, Error as FsError, Ino, Node, Vfs};
+use spindle_vfs::{Attr, Cred, Error as FsError, FileSystem, Ino, Node, Vfs};
 use std::ops::ControlFlow;
 
 /// The user of an image may do anything in it.
 const OWNER: Cred<'static> = Cred::root();
+/// The journal of soft updates of FreeBSD, in the root directory, and its flags: `SF_IMMUTABLE`,
+/// `SF_NOUNLINK` and `UF_NODUMP`.
+const SUJ_FILE: (&[u8], u32) = (b".sujournal", 0x12_0001);
 
 /// Resolves `path`; a symbolic link at its end is followed if `follow`.
 ///
@@ -66,4 +69,12 @@ pub fn names_before_damage(vfs: &Vfs, dir: Ino) -> (Vec<Vec<u8>>, Option<FsError
     });
     found.sort_unstable();
     (found, read.err())
+}
+
+/// Returns true for a file that has the space of a log or journal: a copy of it is of no use. `dir`
+/// is where it is called `name`.
+pub(crate) fn is_log(fs: &dyn FileSystem, dir: Option<Ino>, name: &[u8], attr: &Attr) -> bool {
+    let (journal, flags) = SUJ_FILE;
+    let is_suj = dir == Some(fs.root()) && name == journal && attr.flags & flags == flags;
+    is_suj || fs.limits().log == Some(attr.ino)
 }

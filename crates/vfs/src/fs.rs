@@ -123,6 +123,12 @@ pub trait FileSystem: Send + Sync {
     /// of the next data behind, cannot be read: everything before depends on the same damage.
     fn readable_after(&self, ino: Ino, offset: u64) -> Result<u64>;
 
+    /// Passes each run of bytes of the device that an inode of any kind holds to `sink`: its data,
+    /// its indirect blocks and its extended attributes. Pointers that cannot be right are left out,
+    /// and so is what hangs from an indirect block that cannot be read. A file system whose files
+    /// do not lie on one device as they are passes nothing.
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()>;
+
     /// Returns the damage that reads have passed over, each place once: what is missing in what
     /// they returned.
     fn passed_over(&self) -> Vec<String>;

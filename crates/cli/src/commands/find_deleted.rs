@@ -18,8 +18,9 @@ use std::process::ExitCode;
 ///
 /// Lists names that were removed from directories and whose bytes are still there, with the inode
 /// that they named and what it is now; inodes that are free but still have pointers to their
-/// blocks, with how much of that is in free blocks; and inodes without names that are not free,
-/// which were removed while they were open.
+/// blocks, with how much of that is in free blocks, and those that lost their kind and were not
+/// freed; and inodes without names that are not free: those that were removed while they were open,
+/// and those that no directory names any more, as when a directory is lost.
 ///
 /// With --save, what of the deleted inodes is in free blocks is copied into a directory: a file
 /// inode-N for each, and manifest.json, which says for each how sure it is. Blocks that are in use
@@ -63,8 +64,10 @@ struct Report<'a> {
     image: &'a str,
     names: Vec<NameReport>,
     inodes: Vec<InodeReport>,
-    /// Inodes in use without a name.
+    /// Inodes in use without a name, by their own count.
     unlinked: &'a [u32],
+    /// Inodes in use with names by their own count, of which no directory has one.
+    unnamed: &'a [u32],
     unreadable_groups: u64,
 }
 
@@ -155,6 +158,7 @@ fn report<'a>(args: &'a Args, deleted: &'a Deleted) -> Report<'a> {
         names: deleted.names.iter().map(name).collect(),
         inodes: deleted.inodes.iter().map(|inode| inode_report(deleted, inode)).collect(),
         unlinked: &deleted.unlinked,
+        unnamed: &deleted.unnamed,
         unreadable_groups: deleted.unreadable_groups,
     }
 }
@@ -241,6 +245,9 @@ pub fn show(out: &mut Output, layout: &Layout, deleted: &Deleted) -> Result<()> 
     }
     for ino in &deleted.unlinked {
         out.line(format!("inode {ino} has no names, but is in use; see ls --lost"))?;
+    }
+    for ino in &deleted.unnamed {
+        out.line(format!("inode {ino} is in use, but no directory names it; see ls --lost"))?;
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ mod outfiles;
 mod quota;
 mod search;
 mod sets;
+mod shared;
 mod support;
 mod synth;
 mod trees;

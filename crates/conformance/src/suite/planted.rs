@@ -245,6 +245,10 @@ impl FileSystem for Broken {
         self.fs.readable_after(ino, offset)
     }
 
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        self.fs.held(ino, sink)
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.fs.passed_over()
     }

@@ -7,10 +7,14 @@
 //! Pointers stay where that did not get so far (a crash, a disk that was taken away), or where
 //! other software freed the inode.
 //!
+//! An inode that is marked in use and has no kind is one, too: its kind was cleared, and neither it
+//! nor its blocks were freed. Blocks that no other file has count as free there.
+//!
 //! Nothing here is certain: a block that is free now may have been used for something else in
 //! between. What is known is counted ([`Remains`]), and no more is said.
 
 use super::directories::Directories;
+use super::extents::walk_pieces;
 use super::names::stale_entries;
 use super::{Inspector, Progress, Sink};
 use crate::check::BlockPlace;
@@ -21,7 +25,7 @@ use crate::check::state::{BlockMap, mask};
 use crate::check::walk::{Next, Piece, Step, Walker};
 use crate::format::dinode::Dinode;
 use crate::format::group::{Group, isset};
-use crate::format::layout::Layout;
+use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::ondisk::{NDADDR, NIADDR};
 use crate::format::units::{Frag, index};
 use serde::Serialize;
@@ -54,7 +58,7 @@ pub enum InodeNow {
     Unknown,
     /// Free, and nothing is left in it that leads to data.
     Cleared,
-    /// Free, with pointers.
+    /// Free or without a kind, with something left in it.
     Deleted,
     /// In use: by another file, or by this one under another name.
     InUse,
@@ -62,7 +66,7 @@ pub enum InodeNow {
     UsedAgain,
 }
 
-/// An inode that is free, and has pointers.
+/// An inode that is free and has pointers, or has no kind and is still marked in use.
 #[derive(Clone, Debug)]
 pub struct DeletedInode {
     /// Its number.
@@ -117,6 +121,9 @@ pub struct Deleted {
     pub inodes: Vec<DeletedInode>,
     /// Inodes in use that have no name by their own count: removed while they were open.
     pub unlinked: Vec<u32>,
+    /// Inodes in use that have names by their own count, of which no directory has one: those of a
+    /// directory that is lost.
+    pub unnamed: Vec<u32>,
     /// Groups whose map cannot be read: nothing in them counts as free.
     pub unreadable_groups: u64,
     free: BlockMap,
@@ -131,6 +138,7 @@ impl Inspector<'_> {
             names: Vec::new(),
             inodes: Vec::new(),
             unlinked: Vec::new(),
+            unnamed: Vec::new(),
             unreadable_groups: 0,
             free: BlockMap::new(layout.fs_size),
             twice: BlockMap::new(layout.fs_size),
@@ -150,23 +158,65 @@ impl Inspector<'_> {
         }
         let log = self.superblock.log_place().and_then(|place| place.ino);
         let mut kinds = HashMap::new();
+        let mut has_names = Vec::new();
+        let mut not_freed = Vec::new();
         self.each_inode(progress, &mut |_, _, ino, bytes| {
             let map = used_inodes.get(layout.ino_to_cg(ino) as usize).and_then(Option::as_ref);
             let Some(map) = map else { return };
             let node = Node::decode(layout, bytes);
             if isset(map, ino % layout.fs_ipg) {
+                if node.mode == 0 && (node.size != 0 || node.blocks != 0 || has_pointers(layout, &node)) {
+                    not_freed.push(found.inodes.len());
+                    found.inodes.push(deleted_inode(layout, ino, node, bytes));
+                    return;
+                }
                 kinds.insert(ino, node.kind());
-                if node.known_kind(layout) && node.nlink == 0 && log != Some(ino) {
+                if !node.known_kind(layout) || log == Some(ino) {
+                    return;
+                }
+                if node.nlink == 0 {
                     found.unlinked.push(ino);
+                } else if ino > ROOT_INO && node.kind() != kind::SHAD {
+                    has_names.push(ino);
                 }
             } else if has_pointers(layout, &node) {
                 found.inodes.push(deleted_inode(layout, ino, node, bytes));
             }
         });
+        self.free_what_no_file_has(&not_freed, &mut found);
         self.count_remains(&mut found);
         let directories = self.directories(&mut |_, _| ());
-        self.stale_names(&directories, &kinds, &mut found);
+        let named = self.stale_names(&directories, &kinds, &mut found);
+        found.unnamed = has_names.into_iter().filter(|&ino| !named.get(ino.into())).collect();
         found
+    }
+
+    /// Counts blocks of inodes that were not freed as free, if no file has them. `not_freed` are
+    /// their places in the list.
+    fn free_what_no_file_has(&mut self, not_freed: &[usize], found: &mut Deleted) {
+        if not_freed.is_empty() {
+            return;
+        }
+        let layout = self.layout;
+        let (mut held, mut entered) = (BlockMap::new(layout.fs_size), HashSet::new());
+        self.each_inode(&mut |_, _| (), &mut |reader, walker, _, bytes| {
+            let node = Node::decode(layout, bytes);
+            if node.known_kind(layout) {
+                walk_pieces(layout, reader, walker, &node, &mut entered, &mut |piece| {
+                    held.set_bits(piece.frag, piece.frags);
+                });
+            }
+        });
+        let mut all = BlockMap::new(layout.fs_size);
+        all.set_run(0, layout.fs_size);
+        let Deleted { inodes, free, .. } = found;
+        for inode in not_freed.iter().filter_map(|&n| inodes.get(n)) {
+            walk_remains(layout, &mut self.reader, &inode.node, &all, &mut |piece| {
+                if held.bits(piece.frag, piece.frags) == 0 {
+                    free.set_bits(piece.frag, piece.frags);
+                }
+            });
+        }
     }
 
     /// Counts what is left of each deleted inode: first who claims what, then what nobody else
@@ -196,9 +246,16 @@ impl Inspector<'_> {
         }
     }
 
-    /// Finds the names behind the entries of all directories.
-    fn stale_names(&mut self, directories: &Directories, kinds: &HashMap<u32, u8>, found: &mut Deleted) {
+    /// Finds the names behind the entries of all directories. Returns the inodes that entries in
+    /// use name, but for `.` and `..`.
+    fn stale_names(
+        &mut self,
+        directories: &Directories,
+        kinds: &HashMap<u32, u8>,
+        found: &mut Deleted,
+    ) -> BlockMap {
         let layout = self.layout;
+        let mut named = BlockMap::new(layout.inodes().into());
         let deleted: HashSet<u32> = found.inodes.iter().map(|inode| inode.ino).collect();
         for row in &directories.rows {
             let mut live = HashSet::new();
@@ -209,6 +266,8 @@ impl Inspector<'_> {
                     stale.push((block.at + at as u64, entry));
                 });
             }
+            let names = live.iter().filter(|(_, name)| !matches!(&name[..], b"." | b".."));
+            names.filter(|(ino, _)| *ino < layout.inodes()).for_each(|(ino, _)| named.set((*ino).into()));
             for (at, entry) in stale {
                 // Where a directory was compacted, the old bytes of a name are still behind it.
                 if live.contains(&(entry.ino, entry.name.clone())) {
@@ -232,6 +291,7 @@ impl Inspector<'_> {
         for name in &mut found.names {
             name.dir_path = paths.get(&name.dir).and_then(|paths| paths.first()).cloned();
         }
+        named
     }
 
     /// Calls `visit` with the bytes of a deleted inode that stand in free blocks, in the order of

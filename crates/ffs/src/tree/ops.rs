@@ -9,7 +9,7 @@ use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::layout::{InodeFormat, Version};
-use crate::format::ondisk::MAXNAMLEN;
+use crate::format::ondisk::{MAXNAMLEN, SF_SNAPSHOT};
 use crate::format::units::{Lbn, index};
 use crate::tree::attr::check_regular;
 use crate::tree::dir::{entries, name_of};
@@ -293,6 +293,26 @@ impl FileSystem for Ffs {
         }
         lbn = lbn + self.volume.blocks_unmapped(inode.ino, &state.di, lbn);
         Ok(lbn.0.saturating_mul(self.layout().fs_bsize.into()))
+    }
+
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        let di = &state.di;
+        let has_blocks =
+            matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
+        // The pointers of a snapshot are marks, too.
+        if !has_blocks || di.inline_target.is_some() || di.flags & SF_SNAPSHOT != 0 {
+            return Ok(());
+        }
+        self.volume.each_held(inode.ino, di, &mut |found| {
+            if let Ok((at, frags)) = found {
+                let at = self.layout().byte(at);
+                sink(at..at + (u64::from(frags) << self.layout().fs_fshift));
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(())
     }
 
     fn passed_over(&self) -> Vec<String> {

@@ -10,6 +10,7 @@ use crate::format::units::{Frag, Lbn, index};
 use spindle_cache::{Buffer, BufferMut};
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, Result};
+use std::ops::ControlFlow;
 
 /// A run of blocks of a file: contiguous on the device, or all missing. A file has at most two runs
 /// for each of its blocks, indirect ones included, and a few for the pointers of its inode.
@@ -20,6 +21,9 @@ pub(crate) struct Run {
     /// Blocks.
     pub(crate) blocks: u64,
 }
+
+/// Is called with a block that a file has and its fragments, or with why it cannot be known.
+pub(crate) type Held<'a> = &'a mut dyn FnMut(Result<(Frag, u32)>) -> ControlFlow<()>;
 
 /// Where the pointer to a block stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,40 +145,83 @@ impl Volume {
     /// # Errors
     /// Device errors, and [`Error::Corrupt`] if a pointer is invalid.
     pub(crate) fn frags_held(&self, ino: u32, di: &Dinode, enough: u64) -> Result<u64> {
-        let mut frags = 0;
-        let mut left = di.extsize;
-        for &raw in &di.extb {
-            let here = self.layout.numfrags(left.min(self.layout.fs_bsize));
-            left = left.saturating_sub(self.layout.fs_bsize);
-            frags += if raw == 0 { 0 } else { u64::from(here) };
-        }
-        for (lbn, &raw) in di.db.iter().enumerate().filter(|(_, raw)| **raw != 0) {
-            let here = self.layout.numfrags(self.layout.blksize(di.size, Lbn(lbn as u64))).max(1);
-            self.pointer(raw, here, ino)?;
-            frags += u64::from(here);
-        }
-        for (n, &raw) in di.ib.iter().enumerate() {
-            self.count_frags(ino, raw, n + 1, enough, &mut frags)?;
-        }
-        Ok(frags)
+        let (mut held, mut failed) = (0, Ok(()));
+        self.each_held(ino, di, &mut |found| match found {
+            Ok(_) if held >= enough => ControlFlow::Break(()),
+            Ok((_, frags)) => {
+                held += u64::from(frags);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Err(error);
+                ControlFlow::Break(())
+            }
+        });
+        failed.map(|()| held)
     }
 
-    /// Adds to `frags` the block of a pointer and those of the `levels` levels below it, until they
-    /// are `enough`.
-    fn count_frags(&self, ino: u32, raw: u64, levels: usize, enough: u64, frags: &mut u64) -> Result<()> {
-        if *frags >= enough.min(self.layout.fs_size) {
-            return Ok(());
-        }
-        let Some(block) = self.pointer(raw, self.layout.fs_frag, ino)? else { return Ok(()) };
-        *frags += u64::from(self.layout.fs_frag);
-        if levels > 0 {
-            let buffer = self.indirect(block)?;
-            let bytes = buffer.read();
-            for n in 0..self.layout.fs_nindir as usize {
-                self.count_frags(ino, self.get_pointer(&bytes, n), levels - 1, enough, frags)?;
+    /// Passes each block that a file has to `visit`, with its fragments: those of extended
+    /// attributes, of data and of indirect blocks; or why one cannot be known. Ends when `visit`
+    /// breaks, and where there are more blocks than the file system has: then pointers lead in
+    /// circles.
+    pub(crate) fn each_held(&self, ino: u32, di: &Dinode, visit: Held<'_>) {
+        let mut left = self.layout.fs_size;
+        let mut visit = |found: Result<(Frag, u32)>| {
+            if let Ok((_, frags)) = &found {
+                let Some(rest) = left.checked_sub(u64::from(*frags)) else { return ControlFlow::Break(()) };
+                left = rest;
+            }
+            visit(found)
+        };
+        // Only the flow matters.
+        let _ = self.walk_held(ino, di, &mut visit);
+    }
+
+    fn walk_held(&self, ino: u32, di: &Dinode, visit: Held<'_>) -> ControlFlow<()> {
+        let mut extattr = di.extsize;
+        for &raw in &di.extb {
+            let here = self.layout.numfrags(extattr.min(self.layout.fs_bsize));
+            extattr = extattr.saturating_sub(self.layout.fs_bsize);
+            if here > 0 {
+                self.visit_tree(ino, (raw, here), 0, visit)?;
             }
         }
-        Ok(())
+        for (lbn, &raw) in di.db.iter().enumerate() {
+            let here = self.layout.numfrags(self.layout.blksize(di.size, Lbn(lbn as u64))).max(1);
+            self.visit_tree(ino, (raw, here), 0, visit)?;
+        }
+        for (n, &raw) in di.ib.iter().enumerate() {
+            self.visit_tree(ino, (raw, self.layout.fs_frag), n + 1, visit)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Visits the block of a pointer, of so many fragments, and those of the `levels` levels below.
+    fn visit_tree(
+        &self,
+        ino: u32,
+        (raw, frags): (u64, u32),
+        levels: usize,
+        visit: Held<'_>,
+    ) -> ControlFlow<()> {
+        let block = match self.pointer(raw, frags, ino) {
+            Ok(None) => return ControlFlow::Continue(()),
+            Ok(Some(block)) => block,
+            Err(error) => return visit(Err(error)),
+        };
+        visit(Ok((block, frags)))?;
+        if levels > 0 {
+            let buffer = match self.indirect(block) {
+                Ok(buffer) => buffer,
+                Err(error) => return visit(Err(error)),
+            };
+            let bytes = buffer.read();
+            for n in 0..self.layout.fs_nindir as usize {
+                let below = (self.get_pointer(&bytes, n), self.layout.fs_frag);
+                self.visit_tree(ino, below, levels - 1, visit)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Returns the bytes up to the end of the last block that a file has; none if it has no such

@@ -2,6 +2,8 @@
 
 use super::Volume;
 use super::tx::Tx;
+use crate::check::BadAddress;
+use crate::check::inodes::bad_address;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::SF_SNAPSHOT;
@@ -158,24 +160,14 @@ impl Volume {
         if raw == 0 {
             return Ok(None);
         }
-        let at = Frag(raw);
-        if !self.layout.contains(at, frags.into()) || self.is_metadata(at) {
-            return Err(Error::corrupt(
-                format!("block pointer {raw} leads outside the data"),
-                format!("inode {ino}"),
-            ));
-        }
-        Ok(Some(at))
-    }
-
-    /// Returns true for the fragments of a group's own structures and of the summaries.
-    fn is_metadata(&self, at: Frag) -> bool {
-        let summaries = u64::from(self.layout.numfrags(self.layout.fs_cssize));
-        if (self.layout.fs_csaddr..self.layout.fs_csaddr + summaries).contains(&at) {
-            return true;
-        }
-        let cgx = self.layout.dtog(at);
-        let first = if cgx == 0 { Frag(0) } else { self.layout.cgsblock(cgx) };
-        (first..self.layout.cgdmin(cgx)).contains(&at)
+        let why = match bad_address(&self.layout, raw, frags) {
+            None => return Ok(Some(Frag(raw))),
+            Some(BadAddress::OutOfRange) => "leads outside the data",
+            Some(BadAddress::Metadata) => {
+                "leads outside the data, to structures of the file system: superblocks, groups, inodes"
+            }
+            Some(BadAddress::Unaligned) => "leads to fragments of two blocks",
+        };
+        Err(Error::corrupt(format!("block pointer {raw} {why}"), format!("inode {ino}")))
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::image::{Family, Image};
+use crate::path::is_log;
 use crate::text::quoted;
 use crate::walk::{Visit, Walk, When};
 use spindle_dump::{Device, InodeMap, PER_HEADER, RECORD, Stamp};
@@ -14,9 +15,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const UF_NODUMP: u32 = 1;
 /// The flag of a snapshot (`SF_SNAPSHOT`), of which only the inode is dumped.
 pub(super) const SF_SNAPSHOT: u32 = 0x20_0000;
-/// The journal of soft updates of FreeBSD, in the root directory, and its flags besides
-/// [`UF_NODUMP`]: `SF_IMMUTABLE` and `SF_NOUNLINK`.
-const SUJ_FILE: (&[u8], u32) = (b".sujournal", 0x12_0000);
 /// Most bytes of holes of a file: their headers alone take 64 GiB.
 const MOST_HOLES: u64 = 32 << 40;
 /// Inode of the root directory in every dump.
@@ -50,8 +48,6 @@ pub struct Plan {
     /// Number of the last inode of the file system.
     pub(super) last: u32,
     bytes: u64,
-    /// The file that has the space of the log.
-    log: Option<Ino>,
     /// Directories that have the flag `nodump`, or are below one.
     excluded: HashSet<u32>,
     /// Files that are not dumped because of the flag, and may be others than those that the dump
@@ -86,7 +82,6 @@ impl Plan {
             links: HashMap::new(),
             last: u32::try_from(files).unwrap_or(u32::MAX).saturating_add(ROOT),
             bytes: 0,
-            log: vfs.fs().limits().log,
             excluded: HashSet::new(),
             doubtful: Vec::new(),
             vfs,
@@ -135,7 +130,7 @@ impl Plan {
         let attr = &visit.attr;
         let ino = number(attr.ino)?;
         let dir = visit.dir.map(number).transpose()?;
-        if self.is_log(ino, dir, visit) {
+        if is_log(&**self.vfs.fs(), visit.dir, visit.name(), attr) {
             return Ok(());
         }
         if matches!(attr.kind, FileKind::BlockDevice | FileKind::CharDevice)
@@ -176,14 +171,6 @@ impl Plan {
             self.add_directories(dir);
         }
         Ok(())
-    }
-
-    /// Returns true for a file that has the space of a log or journal.
-    fn is_log(&self, ino: u32, dir: Option<u32>, visit: &Visit) -> bool {
-        let (name, flags) = SUJ_FILE;
-        let flags = flags | UF_NODUMP;
-        let is_suj = dir == Some(ROOT) && visit.name() == name && visit.attr.flags & flags == flags;
-        is_suj || self.log == Some(Ino(ino.into()))
     }
 
     /// Puts a file into the dump.

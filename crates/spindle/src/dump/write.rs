@@ -2,7 +2,7 @@
 
 use super::plan::{Plan, ROOT, SF_SNAPSHOT};
 use crate::error::{Context, Error, Result};
-use crate::transfer::{Content, ImageContent, check_name, xattrs};
+use crate::transfer::{Claims, Content, ImageContent, check_name, xattrs};
 use spindle_dump::directory::{self, Entry};
 use spindle_dump::{Device, Inode, Writer, attributes};
 use spindle_vfs::{Attr, FileKind, FileSystem, Ino, Node};
@@ -36,6 +36,7 @@ impl Plan {
         let directories = self.in_dump.iter().filter(is_directory);
         let others = self.in_dump.iter().filter(|ino| !is_directory(ino));
         let mut files = 0;
+        let mut claims = Claims::new(&**self.vfs.fs());
         for ino in directories.chain(others) {
             let before = writer.records();
             let reported = |error: Error| lost(error.within(format!("inode {ino}")));
@@ -47,8 +48,10 @@ impl Plan {
                 }
             };
             self.write_file(&mut writer, ino, node.attr(), &reported, step)?;
+            claims.add(&**self.vfs.fs(), node.ino(), || format!("inode {ino}"));
             files += u64::from(writer.records() > before);
         }
+        claims.losses(&self.vfs).into_iter().for_each(lost);
         let (_, records) = writer.finish()?;
         Ok(Written { files, bytes: records * spindle_dump::RECORD as u64 })
     }

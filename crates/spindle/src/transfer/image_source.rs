@@ -3,13 +3,15 @@
 //! The file system may be damaged or hostile. Names are checked, and no directory is entered twice
 //! (where all symbolic links are followed, not within itself), so the walk always ends. It fails at
 //! the first thing that cannot be read, or ([`ImageSource::past_damage`]) says what is lost and
-//! goes on. The file of the log is left out: elsewhere it would be of no use, and in the way of the
-//! log of another file system.
+//! goes on. So it does, at the end, with space that two of the files claim. The files of a log or
+//! journal are left out: elsewhere they would be of no use, and in the way of those of another file
+//! system.
 
+use super::claims::Claims;
 use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
-use crate::path::{child, followed, names_before_damage};
+use crate::path::{child, followed, is_log, names_before_damage};
 use crate::text::quoted;
 use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
 use std::collections::HashSet;
@@ -80,10 +82,11 @@ impl Source for ImageSource<'_> {
     fn walk(self, sink: &mut dyn Sink) -> Result<()> {
         let reader = Reader { vfs: self.vfs, prefix: self.prefix, at: self.at, lost: self.lost };
         let prefix = &reader.prefix[..];
-        let log = self.vfs.fs().limits().log;
+        let mut claims = Claims::new(&**self.vfs.fs());
         let mut links = Links::default();
         let mut directories = HashSet::from([self.root.ino()]);
         let mut levels: Vec<Level<'_>> = Vec::new();
+        claims.add(&**self.vfs.fs(), self.root.ino(), || quoted(&reader.place(prefix)));
         levels.extend(reader.send(self.root, prefix, Some(&mut links), sink)?);
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
@@ -100,7 +103,7 @@ impl Source for ImageSource<'_> {
             let (dir, mut behind_link) = (level.dir.ino(), level.behind_link);
             let found = child(reader.vfs, dir, &name).map_err(Error::from);
             let Some(mut node) = reader.read(&path, found)? else { continue };
-            if log == Some(node.ino()) {
+            if is_log(&**reader.vfs.fs(), Some(dir), &name, node.attr()) {
                 continue;
             }
             let is_followed = self.follow == Follow::All && node.attr().kind == FileKind::Symlink;
@@ -129,10 +132,17 @@ impl Source for ImageSource<'_> {
                     continue;
                 }
             }
+            claims.add(&**reader.vfs.fs(), node.ino(), || quoted(&reader.place(&path)));
             let links = (!is_followed).then_some(&mut links);
             let sent = reader.send(node, &path, links, sink);
             let entered = sent.map_err(|error| error.within(quoted(&reader.place(&path))))?;
             levels.extend(entered.map(|level| Level { behind_link, ..level }));
+        }
+        for error in claims.losses(reader.vfs) {
+            match self.lost {
+                Some(lost) => lost(error),
+                None => return Err(error),
+            }
         }
         Ok(())
     }

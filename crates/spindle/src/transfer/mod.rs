@@ -8,6 +8,7 @@
 
 mod acl;
 mod adjust;
+mod claims;
 mod image_content;
 mod image_sink;
 mod image_source;
@@ -25,6 +26,7 @@ mod tar_writer;
 mod tests;
 
 pub use adjust::{Adjust, Adjusted, Step, Times};
+pub(crate) use claims::Claims;
 pub use image_content::ImageContent;
 pub use image_sink::{ImageSink, NewFiles};
 pub use image_source::ImageSource;

@@ -248,6 +248,16 @@ impl FileSystem for V7 {
         Ok(self.statfs_at(ino)?.next_unit(offset))
     }
 
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        let inode = self.iget_ino(ino)?;
+        let state = inode.state.read();
+        self.volume.each_held(inode.ino, &state.di, &mut |block| {
+            let at = self.layout().byte(block);
+            sink(at..at + u64::from(self.layout().format.bsize));
+        });
+        Ok(())
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.volume.passed_over()
     }

@@ -152,4 +152,27 @@ impl Volume {
         }
         Ok(())
     }
+
+    /// Passes each block that a file has to `visit`, those of indirect blocks too. What cannot be
+    /// known is left out, and all beyond as many blocks as there are: pointers lead in circles.
+    pub(crate) fn each_held(&self, ino: u16, di: &Dinode, visit: &mut dyn FnMut(Block)) {
+        let mut left = self.layout.data_blocks();
+        for (n, &raw) in di.addr.iter().enumerate().filter(|_| di.has_blocks()) {
+            self.visit_tree(ino, raw, (n + 1).saturating_sub(NDIRECT), &mut left, visit);
+        }
+    }
+
+    fn visit_tree(&self, ino: u16, raw: u32, levels: usize, left: &mut u32, visit: &mut dyn FnMut(Block)) {
+        let (Ok(Some(block)), Some(rest)) = (self.pointer(raw, ino), left.checked_sub(1)) else { return };
+        *left = rest;
+        visit(block);
+        if levels > 0
+            && let Ok(buffer) = self.metadata(block)
+        {
+            let bytes = buffer.read();
+            for n in 0..self.layout.nindir() {
+                self.visit_tree(ino, self.get_pointer(&bytes, n), levels - 1, left, visit);
+            }
+        }
+    }
 }

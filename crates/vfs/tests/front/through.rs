@@ -156,6 +156,10 @@ impl FileSystem for Through {
         self.0.fs().readable_after(ino, offset)
     }
 
+    fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()> {
+        self.0.fs().held(ino, sink)
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.0.fs().passed_over()
     }
