@@ -78,6 +78,7 @@ pub mod pattern;
 pub mod quota;
 pub mod restore;
 pub mod set;
+pub mod snapshot;
 pub mod text;
 pub mod transfer;
 pub mod walk;

@@ -31,6 +31,7 @@ mod newfs;
 mod quota;
 mod restore;
 mod rm;
+mod snapshot;
 mod stat;
 mod touch;
 mod trace;
@@ -102,6 +103,7 @@ pub enum Command {
     Debug(debug::Args),
     FindDeleted(find_deleted::Args),
     Quota(quota::Args),
+    Snapshot(snapshot::Args),
     Mfs(mfs::Args),
     Ls(ls::Args),
     Cat(cat::Args),
@@ -147,6 +149,7 @@ impl Command {
             Self::Debug(args) => debug::run(args),
             Self::FindDeleted(args) => find_deleted::run(args),
             Self::Quota(args) => quota::run(args),
+            Self::Snapshot(args) => snapshot::run(args),
             Self::Mfs(args) => mfs::run(args),
             Self::Ls(args) => ls::run(args),
             Self::Cat(args) => cat::run(args),

@@ -29,6 +29,8 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("quota-check", &["fsck", "quota", "quota-edit", "quota-report", "quotacheck(8)"]),
     ("quota-edit", &["quota", "quota-check", "quota-report", "edquota(8)"]),
     ("quota-report", &["du", "quota", "quota-check", "quota-edit", "repquota(8)"]),
+    ("snapshot", &["cp", "mount", "snapshot-list"]),
+    ("snapshot-list", &["info", "ls", "snapshot"]),
     ("mfs", &["fsck", "info", "mount", "newfs"]),
     ("mfs-status", &["info", "mfs", "mfs-replace", "mfs-scrub"]),
     ("mfs-replace", &["mfs", "mfs-add", "mfs-remove", "mfs-status"]),

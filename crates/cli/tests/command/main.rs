@@ -28,6 +28,7 @@ mod quota;
 mod search;
 mod sets;
 mod shared;
+mod snapshots;
 mod support;
 mod synth;
 mod trees;

@@ -108,7 +108,11 @@ impl Volume {
                     |levels: usize| path[NIADDR - levels..].iter().fold(0, |sum, &i| sum * n + i as u64);
                 let hole = |blocks: u64| {
                     let most = blocks.min(most);
-                    if is_snapshot { Ok(self.not_copied(lbn, most)) } else { Ok(Run { at: None, blocks: most }) }
+                    if is_snapshot {
+                        Ok(self.not_copied(lbn, most))
+                    } else {
+                        Ok(Run { at: None, blocks: most })
+                    }
                 };
                 let Some(mut block) = self.pointer(di.ib[levels - 1], self.layout.fs_frag, ino)? else {
                     return hole(depth(levels) - within(levels));

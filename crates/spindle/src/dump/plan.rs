@@ -2,6 +2,7 @@
 //! directories that lead to them.
 
 use crate::error::{Error, Result};
+use crate::flags::SNAPSHOT;
 use crate::image::{Family, Image};
 use crate::path::is_log;
 use crate::text::quoted;
@@ -13,8 +14,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The flag of what is not to be dumped (`UF_NODUMP`).
 const UF_NODUMP: u32 = 1;
-/// The flag of a snapshot (`SF_SNAPSHOT`), of which only the inode is dumped.
-pub(super) const SF_SNAPSHOT: u32 = 0x20_0000;
 /// Most bytes of holes of a file: their headers alone take 64 GiB.
 const MOST_HOLES: u64 = 32 << 40;
 /// Inode of the root directory in every dump.
@@ -140,7 +139,7 @@ impl Plan {
             return Err(Error::new(format!("the device number {major}, {minor} does not fit into a dump")));
         }
         let holes = attr.size.saturating_sub(attr.blocks512.saturating_mul(512));
-        if holes > MOST_HOLES && attr.flags & SF_SNAPSHOT == 0 {
+        if holes > MOST_HOLES && attr.flags & SNAPSHOT == 0 {
             return Err(Error::new(format!("has {holes} bytes of holes, which a dump cannot have")));
         }
         self.in_use.insert(ino);
@@ -179,7 +178,7 @@ impl Plan {
             return;
         }
         self.in_dump.insert(ino);
-        let has_data = attr.flags & SF_SNAPSHOT == 0;
+        let has_data = attr.flags & SNAPSHOT == 0;
         let data = if has_data { attr.size.min(attr.blocks512.saturating_mul(512)) } else { 0 };
         let records = |bytes: u64, each: usize| bytes.div_ceil(each as u64);
         let headers = records(if has_data { attr.size } else { 0 }, PER_HEADER * RECORD).max(1);

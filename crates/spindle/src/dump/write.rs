@@ -1,7 +1,8 @@
 //! Writing a dump that is planned.
 
-use super::plan::{Plan, ROOT, SF_SNAPSHOT};
+use super::plan::{Plan, ROOT};
 use crate::error::{Context, Error, Result};
+use crate::flags::SNAPSHOT;
 use crate::transfer::{Claims, Content, ImageContent, check_name, xattrs};
 use spindle_dump::directory::{self, Entry};
 use spindle_dump::{Device, Inode, Writer, attributes};
@@ -79,7 +80,7 @@ impl Plan {
         };
         let attributes = attributes_of(fs, attr, lost);
         let is_file = attr.kind == FileKind::Regular;
-        let is_snapshot = attr.flags & SF_SNAPSHOT != 0;
+        let is_snapshot = attr.flags & SNAPSHOT != 0;
         let size = match attr.kind {
             FileKind::Regular if !is_snapshot => attr.size,
             _ => data.len() as u64,
@@ -93,7 +94,7 @@ impl Plan {
             mtime: attr.mtime,
             birthtime: attr.birthtime,
             device: Device::of(attr.rdev, self.dialect).unwrap_or(Device::Raw(0)),
-            flags: attr.flags & !SF_SNAPSHOT,
+            flags: attr.flags & !SNAPSHOT,
             extsize: u32::try_from(attributes.len()).unwrap_or(0),
             names: self.links.get(&ino).copied().unwrap_or(1),
         };

@@ -2,14 +2,12 @@
 //! it, and everything else is copied.
 
 use crate::error::{Context, Result};
+use crate::flags::SNAPSHOT;
 use crate::image::Image;
 use crate::path::resolve;
 use crate::transfer::{Body, Content, ImageSink, NewFiles, Node, Sink, join};
 use spindle_mfs::Mfs;
 use spindle_vfs::{Extent, Node as Held, Vfs};
-
-/// `SF_SNAPSHOT`: the blocks of a snapshot of FreeBSD are not all where its map says.
-const SNAPSHOT: u32 = 0x0020_0000;
 
 /// A sink below a directory of a set, for the file system on a read-only area.
 pub(super) struct AreaSink<'a> {

@@ -5,12 +5,13 @@
 //! the first thing that cannot be read, or ([`ImageSource::past_damage`]) says what is lost and
 //! goes on. So it does, at the end, with space that two of the files claim. The files of a log or
 //! journal are left out: elsewhere they would be of no use, and in the way of those of another file
-//! system.
+//! system. So are snapshots below the root, each of which is as large as the file system.
 
 use super::claims::Claims;
 use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
+use crate::flags::SNAPSHOT;
 use crate::path::{child, followed, is_log, names_before_damage};
 use crate::text::quoted;
 use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
@@ -104,6 +105,11 @@ impl Source for ImageSource<'_> {
             let found = child(reader.vfs, dir, &name).map_err(Error::from);
             let Some(mut node) = reader.read(&path, found)? else { continue };
             if is_log(&**reader.vfs.fs(), Some(dir), &name, node.attr()) {
+                continue;
+            }
+            if node.attr().flags & SNAPSHOT != 0 {
+                let place = quoted(&reader.place(&path));
+                log::warn!("{place}: is a snapshot, and left out; copy it by its name");
                 continue;
             }
             let is_followed = self.follow == Follow::All && node.attr().kind == FileKind::Symlink;

@@ -1,0 +1,71 @@
+//! `spindle snapshot`, and snapshots as files and as images.
+
+use crate::helpers::run_as;
+use crate::support::Bench;
+
+/// Returns a bench with an image that has a tree and a snapshot, in which nothing has a copy: it
+/// reads as the whole image.
+fn snapped() -> Bench {
+    let bench = Bench::new();
+    bench.shell("mkdir -p tree/sub tree/.snap; head -c 300k /dev/urandom >tree/a; echo hello >tree/sub/b");
+    bench.shell("truncate -s 16m tree/.snap/monday");
+    bench.ok("newfs -s 16m disk.img");
+    bench.ok("import tree disk.img:/");
+    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["inode"].as_u64().unwrap();
+    let set = format!("set /.snap/monday flags 0x200000; setsuper fs_snapinum[0] {ino}");
+    bench.run_args(["debug", "-w", "disk.img", &set]);
+    bench
+}
+
+/// Promise: the list has what the superblock names, with its path, also one that is none; other
+/// file systems have no snapshots, which is an error.
+#[test]
+fn snapshots_are_listed() {
+    let bench = snapped();
+    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["inode"].clone();
+    let list = bench.json("snapshot list --json disk.img")["snapshots"].clone();
+    assert_eq!(list[0]["path"], "/.snap/monday");
+    assert_eq!((&list[0]["inode"], &list[0]["size_bytes"]), (&ino, &(16 << 20).into()));
+    assert!(list[0]["used_bytes"].as_u64().unwrap() < 1 << 20, "{list}");
+    let text = bench.ok("snapshot list disk.img");
+    assert!(text.lines().count() == 1 && text.trim_end().ends_with("/.snap/monday"), "{text}");
+    bench.run_args(["debug", "--force", "-w", "disk.img", "setsuper fs_snapinum[1] 3999"]);
+    let text = bench.ok("snapshot list disk.img");
+    assert!(text.contains("(inode 3999, without a name): its inode is not that of a snapshot"), "{text}");
+    bench.ok("newfs -s 16m none.img");
+    assert_eq!(bench.ok("snapshot list none.img"), "");
+    bench.ok("newfs -t v7 -s 1m v7.img");
+    bench.fails("snapshot list v7.img", 1, &["v7.img", "only UFS has snapshots"]);
+}
+
+/// Promise: a snapshot is copied by its name, and the copy is an image; a copy of the tree leaves it
+/// out and says so.
+#[test]
+fn snapshots_are_copied_by_name() {
+    let bench = snapped();
+    bench.ok("cp disk.img:/.snap/monday monday.img");
+    bench.ok("cp monday.img:/a a");
+    bench.shell("cmp a tree/a");
+    assert_eq!(bench.ok("cat monday.img:/sub/b"), "hello\n");
+    let ran = bench.run("export disk.img out.tar");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("/.snap/monday: is a snapshot, and left out"), "{}", ran.stderr);
+    assert_eq!(bench.shell("tar tf out.tar | grep -c monday || true").trim(), "0");
+    bench.shell("tar xf out.tar a && cmp a tree/a");
+}
+
+/// Promise: where an image with a snapshot is mounted, which is read-only, the snapshot is an image
+/// that commands read and that can be mounted.
+#[test]
+fn snapshots_are_images_on_mounts() {
+    let bench = snapped();
+    bench.shell("mkdir mnt monday");
+    let ran = run_as(&bench, "mount.spindle", "disk.img mnt -o rw");
+    assert!(ran.code == 0 && ran.stderr.contains("snapshots"), "{}", ran.stderr);
+    assert_eq!(bench.ok("cat mnt/.snap/monday:/sub/b"), "hello\n");
+    bench.shell("! touch mnt/x 2>/dev/null");
+    assert_eq!(run_as(&bench, "mount.spindle", "mnt/.snap/monday monday -o ro").code, 0);
+    bench.shell("cmp monday/a tree/a && test $(cat monday/sub/b) = hello");
+    bench.ok("umount monday");
+    bench.ok("umount mnt");
+}
