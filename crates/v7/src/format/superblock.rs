@@ -92,6 +92,13 @@ impl Superblock {
         Ok(Detected { superblock, others, unusable: None })
     }
 
+    /// Returns true if a device has a super-block with possible sizes, and a root directory, in a
+    /// format.
+    #[must_use]
+    pub fn is_readable_as(device: &dyn Device, format: Format) -> bool {
+        Self::open(device, Some(format)).and_then(|found| found.superblock.has_root(device)).unwrap_or(false)
+    }
+
     /// Returns the checked geometry.
     ///
     /// # Errors
@@ -194,12 +201,12 @@ impl Detected {
         if !self.others.is_empty() {
             let others: Vec<_> = self.others.iter().map(ToString::to_string).collect();
             let reason = format!("it could be {format} as well as {}", others.join(" or "));
-            object(reason, "name its format".into(), false);
+            object(reason, format!("name its format, as --dialect {format}"), false);
         }
         if let Some(why) = &self.unusable {
             let remedy =
-                "copy its files away, or run spindle fsck -y -t with its format, which makes a new one";
-            object(format!("{why}; its sizes are guessed"), remedy.into(), false);
+                format!("copy its files away, or run spindle fsck -y -t {format}, which makes a new one");
+            object(format!("{why}; its sizes are guessed"), remedy, false);
         }
         if !self.superblock.is_clean() {
             let why = if format.is_sysv() { format!("s_state {s_state:#x}") } else { "s_fmod is set".into() };
