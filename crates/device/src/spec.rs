@@ -111,16 +111,14 @@ impl Spec {
         let partition = table.find(name)?;
         let start = partition.start_bytes;
         let part = start..start.saturating_add(partition.size_bytes);
-        Ok(match node_of(&path, &part) {
-            Some(node) => Place { path: node, bytes: None, is_cut: false },
-            None => {
-                let missing = partition.missing_bytes;
-                if missing > 0 {
-                    log::warn!("{self}: the disk ends {missing} bytes before the partition: it is only read");
-                }
-                Place { path, bytes: Some(part), is_cut: missing > 0 }
-            }
-        })
+        if let Some(node) = node_of(&path, &part) {
+            return Ok(Place { path: node, bytes: None, is_cut: false });
+        }
+        let missing = partition.missing_bytes;
+        if missing > 0 {
+            log::warn!("{self}: the disk ends {missing} bytes before the partition: it is only read");
+        }
+        Ok(Place { path, bytes: Some(part), is_cut: missing > 0 })
     }
 }
 
