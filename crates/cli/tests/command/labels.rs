@@ -70,3 +70,29 @@ fn a_cut_partition_is_only_read() {
         assert!(std::fs::read(bench.path("bad.img")).unwrap() == before, "{cut}: something was written");
     }
 }
+
+/// Promise: what is said of an old file system that is cut can be followed, also in a partition
+/// with more behind it, and cuts nothing off; and nothing advises a repair that is refused.
+#[test]
+fn remedies_of_cut_file_systems_cut_nothing() {
+    let bench = Bench::new();
+    bench.write("src/file", "content\n");
+    bench.ok("newfs -t v7 -s 1m part.img");
+    bench.ok("import src part.img");
+    bench.shell("truncate -s 5m a.img; dd if=part.img of=a.img bs=1M seek=4 conv=notrunc status=none");
+    bench.shell("truncate -s 4800k a.img");
+    let ran = bench.run("mkdir a.img@offset=4194304:/new");
+    let remedy = ran.err.split("truncate -s ").nth(1).unwrap_or_else(|| panic!("{}", ran.err));
+    bench.shell(&format!("truncate -s {} a.img", remedy.split(',').next().unwrap()));
+    assert_eq!(bench.path("a.img").metadata().unwrap().len(), 5 << 20);
+    bench.ok("mkdir a.img@offset=4194304:/new");
+    assert_eq!(bench.ok("cat a.img@offset=4194304:/file"), "content\n");
+
+    bench.ok("newfs -O2 -s 40m b.img");
+    bench.shell(
+        "truncate -s 30m b.img; dd if=/dev/zero of=b.img bs=512 seek=128 count=16 conv=notrunc status=none",
+    );
+    let ran = bench.run("mkdir --force b.img:/new");
+    assert!(ran.code == 1 && ran.err.contains("find the rest"), "{}", ran.err);
+    assert!(!ran.err.contains("fsck -y"), "{}", ran.err);
+}

@@ -201,7 +201,8 @@ impl Detected {
         if !self.others.is_empty() {
             let others: Vec<_> = self.others.iter().map(ToString::to_string).collect();
             let reason = format!("it could be {format} as well as {}", others.join(" or "));
-            object(reason, format!("name its format, as --dialect {format}"), false);
+            let remedy = format!("mount it with the format that it has, as -o dialect={format}");
+            object(reason, remedy, false);
         }
         if let Some(why) = &self.unusable {
             let remedy =
@@ -215,7 +216,10 @@ impl Detected {
         let bytes = u64::from(head.s_fsize) * u64::from(format.bsize);
         if device.info().size_bytes < bytes {
             let reason = format!("the device ends before the file system, at {}", device.info().size_bytes);
-            object(reason, format!("make it {bytes} bytes long (truncate -s, if it is a file)"), false);
+            // A length would cut an image in which this is a partition.
+            let missing = bytes - device.info().size_bytes;
+            let remedy = format!("find the rest, or append zeros (truncate -s +{missing}, if it is a file)");
+            object(reason, remedy, false);
         }
         found
     }
