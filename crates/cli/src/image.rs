@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options of all commands that change the contents of an image.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
@@ -148,6 +149,10 @@ pub fn read<T>(image: &str, args: ReadArgs, work: impl FnOnce(&Vfs) -> Result<T>
     run(image, &args.open_options(), work)
 }
 
+/// True once a message was printed that makes the command fail in the end: then it needs no other
+/// last line that says so.
+static FAILURE_SAID: AtomicBool = AtomicBool::new(false);
+
 /// What a command that goes on past damage has lost: each is a message on standard error, and makes
 /// the command fail in the end.
 #[derive(Debug, Default)]
@@ -157,6 +162,7 @@ impl Losses {
     /// Prints a message about something that cannot be read in `image`.
     pub fn add(&self, image: impl Display, error: impl Display) {
         self.0.set(self.0.get() + 1);
+        FAILURE_SAID.store(true, Ordering::Relaxed);
         logger::error(format_args!("{image}: {error}"));
     }
 
@@ -167,8 +173,8 @@ impl Losses {
             count => {
                 let things = if count == 1 { "thing" } else { "things" };
                 Err(Failure::new(format!(
-                    "{count} {things} could not be read, as said above; what was below a lost \
-                     directory is not counted (--lost shows what is left of it)"
+                    "{count} {things} could not be read, as said above; what was below the directories \
+                     among them is not counted (--lost shows what is left of it)"
                 )))
             }
         }
@@ -189,6 +195,7 @@ impl Failures {
             return Err(failure);
         }
         self.0.set(true);
+        FAILURE_SAID.store(true, Ordering::Relaxed);
         logger::failure(&failure);
         Ok(())
     }
@@ -283,7 +290,7 @@ pub fn run_image<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Image)
     let closed = image.unmount().context(name);
     let value = done?;
     closed?;
-    if is_damaged {
+    if is_damaged && !FAILURE_SAID.load(Ordering::Relaxed) {
         return Err(Failure::new("damaged, as said above")).context(name);
     }
     Ok(value)

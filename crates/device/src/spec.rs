@@ -39,6 +39,8 @@ pub struct Place {
     pub path: PathBuf,
     /// The bytes of it; none if it is all of it, however large that becomes.
     pub bytes: Option<Range<u64>>,
+    /// The disk ends before the partition does: it can only be read.
+    pub is_cut: bool,
 }
 
 impl Spec {
@@ -77,13 +79,14 @@ impl Spec {
     /// # Errors
     /// Those of [`FileDevice::open`], [`partitions`], [`crate::Table::find`] and [`Window::new`].
     pub fn open(&self, options: &OpenOptions) -> Result<Arc<dyn Device>> {
-        let Place { path, bytes } = self.place()?;
+        let Place { path, bytes, is_cut } = self.place()?;
         let Some(part) = bytes else {
             return Ok(Arc::new(FileDevice::open_named(&path, self.to_string(), options)?));
         };
         let device = Arc::new(FileDevice::open_part(&path, options, &part)?);
         let len = part.end.min(device.info().size_bytes).saturating_sub(part.start);
-        Ok(Arc::new(Window::new(device, part.start, len, self.to_string())?))
+        let window = Window::new(device, part.start, len, self.to_string())?;
+        Ok(Arc::new(if is_cut { window.read_only() } else { window }))
     }
 
     /// Returns what is opened: of a block device, the device that the system has for exactly this
@@ -94,10 +97,10 @@ impl Spec {
     pub fn place(&self) -> Result<Place> {
         let path = self.path.clone();
         let name = match &self.part {
-            Part::Whole => return Ok(Place { path, bytes: None }),
+            Part::Whole => return Ok(Place { path, bytes: None, is_cut: false }),
             Part::Offset { at, len } => {
                 let end = len.map_or(u64::MAX, |len| at.saturating_add(len));
-                return Ok(Place { path, bytes: Some(*at..end) });
+                return Ok(Place { path, bytes: Some(*at..end), is_cut: false });
             }
             Part::Named(name) => name,
         };
@@ -108,10 +111,14 @@ impl Spec {
         let partition = table.find(name)?;
         let start = partition.start_bytes;
         let part = start..start.saturating_add(partition.size_bytes);
-        Ok(match node_of(&path, &part) {
-            Some(node) => Place { path: node, bytes: None },
-            None => Place { path, bytes: Some(part) },
-        })
+        if let Some(node) = node_of(&path, &part) {
+            return Ok(Place { path: node, bytes: None, is_cut: false });
+        }
+        let missing = partition.missing_bytes;
+        if missing > 0 {
+            log::warn!("{self}: the disk ends {missing} bytes before the partition: it is only read");
+        }
+        Ok(Place { path, bytes: Some(part), is_cut: missing > 0 })
     }
 }
 

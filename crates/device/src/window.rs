@@ -38,6 +38,13 @@ impl Window {
         Ok(Self { inner, offset, info })
     }
 
+    /// Returns the same window without writes, also where the device below has them.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.info.read_only = true;
+        self
+    }
+
     /// Returns the offset of the window on the device below, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {

@@ -136,8 +136,9 @@ fn partitions_that_the_system_knows() {
     add("2", "16384", "8191");
     let place = |part: &str| Spec::parse(&format!("{}@{part}", disk.0)).unwrap().place().unwrap();
     let node = PathBuf::from(format!("{}p1", disk.0));
-    assert_eq!(place("s1"), Place { path: node, bytes: None });
-    let bytes = |start: u64, end: u64| Place { path: disk.0.clone().into(), bytes: Some(start..end) };
+    assert_eq!(place("s1"), Place { path: node, bytes: None, is_cut: false });
+    let bytes =
+        |start: u64, end: u64| Place { path: disk.0.clone().into(), bytes: Some(start..end), is_cut: false };
     assert_eq!(place("s2"), bytes(16384 * 512, 24576 * 512));
     assert_eq!(place("offset=1048576"), bytes(1 << 20, u64::MAX));
 

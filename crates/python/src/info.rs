@@ -50,10 +50,11 @@ pub fn partitions(py: Python<'_>, image: &str) -> PyResult<String> {
 }
 
 fn describe(partition: Partition, device: &Arc<dyn Device>) -> Value {
-    let Partition { name, scheme, start_bytes, size_bytes, kind, label, problem } = partition;
+    let bytes_on_disk = partition.bytes_on_disk();
+    let Partition { name, scheme, start_bytes, size_bytes, kind, label, problem, .. } = partition;
     let (mut file_system, mut damage) = (None, None);
     if problem.is_none() && size_bytes > 0 {
-        let window = Window::new(Arc::clone(device), start_bytes, size_bytes, name.clone());
+        let window = Window::new(Arc::clone(device), start_bytes, bytes_on_disk, name.clone());
         let found = window.map_err(FsError::from).and_then(|window| detect(&window));
         match found {
             Ok(found) => file_system = Some(name_of(&found)),

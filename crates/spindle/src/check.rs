@@ -210,7 +210,7 @@ pub fn check_device(
     };
     match (checked, found) {
         // What the device has instead.
-        (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused.into()),
+        (Err(FsError::Unsupported { .. }), Err(refused)) if options.format.is_none() => Err(refused.into()),
         (checked, _) => Ok(checked?),
     }
 }
@@ -237,7 +237,7 @@ pub fn check_and_ask(
     }
     if options.repair != Repair::No
         && let (Some(format), Ok(found)) = (options.format, &found)
-        && !may_be(found, format)
+        && !found.may_be(format)
     {
         let remedy = "leave out -t, which names the format of what is not recognised";
         return Err(FsError::unsupported(format!("a repair as {format} of {found}"), remedy)).context(spec);
@@ -257,15 +257,6 @@ pub fn check_and_ask(
     .context(spec)
 }
 
-/// Returns true if what was found may be an old file system of this format: a repair of anything
-/// else as such would destroy it.
-fn may_be(found: &Found, format: spindle_v7::Format) -> bool {
-    match found {
-        Found::Old(found) => found.superblock.format == format || found.others.contains(&format),
-        Found::Ffs(_) | Found::Mfs(_) => false,
-    }
-}
-
 /// Returns the refusal of an old file system whose super-block is lost: a new one needs its format,
 /// as several have such directories.
 fn refused_old(spec: &Spec) -> Option<FsError> {
@@ -273,7 +264,10 @@ fn refused_old(spec: &Spec) -> Option<FsError> {
     let Ok(Found::Old(found)) = detect_damaged(&*device, None, None) else { return None };
     let what =
         format!("the super-block of an old UNIX file system is lost, perhaps {}", found.superblock.format);
-    Some(FsError::unsupported(what, format!("name its format: -t {OLD_FORMATS}, as for newfs")))
+    Some(FsError::unsupported(
+        what,
+        format!("name its format: -t {}, or another of {OLD_FORMATS}", found.superblock.format),
+    ))
 }
 
 fn check_old(

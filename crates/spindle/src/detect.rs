@@ -156,6 +156,9 @@ pub fn detect_damaged(
         (None, Err(Error::Unsupported { .. } | Error::Corrupt { .. })) => old(None),
         (_, found) => found,
     };
+    if let Some(Kind::Old(format)) = kind {
+        check_named(device, format)?;
+    }
     match (superblock, detect_as(device, kind)) {
         (Some(place), _) => spindle_ffs::Superblock::read_copy(device, place).map(ffs),
         (None, Err(refused @ (Error::Unsupported { .. } | Error::Corrupt { .. }))) => {
@@ -170,7 +173,31 @@ pub fn detect_damaged(
     }
 }
 
+/// Refuses an old format that the user names for a device that has something else for certain: read
+/// in a format that is not its own, a file system has files that nobody made. Where the device has
+/// a root directory in that format, both may be there, and the user decides.
+fn check_named(device: &dyn Device, format: Format) -> spindle_vfs::Result<()> {
+    let Ok(found) = detect(device) else { return Ok(()) };
+    if found.may_be(format) || spindle_v7::Superblock::is_readable_as(device, format) {
+        return Ok(());
+    }
+    let fits = match &found {
+        Found::Old(old) => format!("name {}, or leave the format out", old.superblock.format),
+        Found::Ffs(_) | Found::Mfs(_) => "leave the format out".into(),
+    };
+    Err(Error::unsupported(format!("is {found}, and has no root directory as {format} has it"), fits))
+}
+
 impl Found {
+    /// Returns true if it may be an old file system of this format: anything else has nothing that
+    /// can be read as such, and a repair as such would destroy it.
+    pub(crate) fn may_be(&self, format: Format) -> bool {
+        match self {
+            Self::Old(found) => found.superblock.format == format || found.others.contains(&format),
+            Self::Ffs(_) | Self::Mfs(_) => false,
+        }
+    }
+
     /// Returns the bytes that it takes on its device.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

@@ -12,8 +12,14 @@ use crate::image::open_device_unlocked;
 use crate::text;
 use spindle_device::{Device, Part, Partition, Spec, Window, partitions};
 use spindle_ffs::Frag;
+use spindle_ffs::inspect::Inspector;
 use spindle_vfs::Error as FsError;
 use std::sync::Arc;
+
+/// First sectors of partitions as the tools of the systems make them: behind the boot programs of
+/// the BSDs and of GPT, a track of 32, 63 or 64 sectors, a cylinder of 255 tracks, or a megabyte.
+const USUAL_SECTORS: [u64; 18] =
+    [16, 32, 34, 40, 56, 63, 64, 79, 126, 128, 162, 256, 1064, 2048, 2064, 4096, 16_065, 16_128];
 
 /// Parses the specification of an existing file system (`disk.img`, `disk.img@s1a`,
 /// `disk.img@offset=32256`), and chooses the partition if it names a whole disk.
@@ -42,11 +48,15 @@ pub fn choose(spec: Spec) -> Result<Spec> {
     parts.sort_by_key(|part| (part.start_bytes, part.size_bytes));
     parts.dedup_by_key(|part| part.start_bytes);
     if parts.is_empty() {
-        return Ok(spec);
+        return match at_usual_places(&device, &spec)? {
+            Some(error) => Err(error),
+            None => Ok(spec),
+        };
     }
     let mut file_systems = Vec::new();
     for part in &parts {
-        let window = Window::new(Arc::clone(&device), part.start_bytes, part.size_bytes, spec.to_string())?;
+        let window =
+            Window::new(Arc::clone(&device), part.start_bytes, part.bytes_on_disk(), spec.to_string())?;
         if let Some(at) = superblock(&window) {
             file_systems.push((part, part.start_bytes + at));
         }
@@ -67,13 +77,48 @@ pub fn choose(spec: Spec) -> Result<Spec> {
         choices.push(format!("{spec}@offset=0 ({})", holds(&*device, "")));
     }
     for part in candidates {
-        let window = Window::new(Arc::clone(&device), part.start_bytes, part.size_bytes, spec.to_string())?;
+        let window =
+            Window::new(Arc::clone(&device), part.start_bytes, part.bytes_on_disk(), spec.to_string())?;
         let held = holds(&window, &part.kind);
         choices.push(format!("{spec}@{} ({held}, {})", part.name, text::human(part.size_bytes)));
     }
     let what =
         if own.is_some() { "file systems at its start and in partitions" } else { "several partitions" };
     Err(Error::new(format!("has {what}; name one of {}", choices.join(", ")))).context(&spec)
+}
+
+/// Returns an error with the file systems that begin where partitions usually do, if there are some
+/// and the start of the disk has none, as where its label is lost.
+///
+/// # Errors
+/// Those of the device.
+pub fn at_usual_places(device: &Arc<dyn Device>, spec: &Spec) -> Result<Option<Error>> {
+    let mut found = Vec::new();
+    if spec.part != Part::Whole || !matches!(detect(&**device), Err(FsError::Unsupported { .. })) {
+        return Ok(None);
+    }
+    let size = device.info().size_bytes;
+    for at in USUAL_SECTORS.map(|sector| sector * 512).into_iter().filter(|&at| at < size) {
+        let Ok(window) = Window::new(Arc::clone(device), at, size - at, spec.to_string()) else { continue };
+        // A copy of the superblock may stand where another file system would have its first.
+        let is_whole = match detect(&window) {
+            Ok(Found::Ffs(found)) => Inspector::new(&window, &found).group(0).is_ok(),
+            Ok(Found::Old(_)) => true,
+            _ => false,
+        };
+        if is_whole {
+            found.push(format!("{spec}@offset={at} ({})", holds(&window, "")));
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let what = "has neither a file system at its start nor a partition table";
+    let error = Error::new(format!(
+        "{what}; name what is where a partition may begin: {}; or {spec}@offset=0 for the start",
+        found.join(", ")
+    ));
+    Ok(Some(error.within(spec)))
 }
 
 /// Gives a file system that is named by its first byte its length.

@@ -81,6 +81,9 @@ struct PartitionInfo {
     scheme: String,
     start_bytes: u64,
     size_bytes: u64,
+    /// Bytes at its end that the disk does not have.
+    #[serde(skip_serializing_if = "is_none")]
+    missing_bytes: u64,
     kind: String,
     label: Option<String>,
     problem: Option<String>,
@@ -89,6 +92,11 @@ struct PartitionInfo {
     /// The reason why the file system cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     damage: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Runs the command.
@@ -109,15 +117,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         partitions: Vec::new(),
         notes: Vec::new(),
     };
-    let found = match args.read.open_options() {
-        OpenOptions { kind: None, superblock: None, .. } => detect(&*device),
-        OpenOptions { kind, superblock, .. } => detect_damaged(&*device, kind, superblock),
-    };
+    let OpenOptions { kind, superblock, .. } = args.read.open_options();
+    let is_named = kind.is_some() || superblock.is_some();
+    let found = if is_named { detect_damaged(&*device, kind, superblock) } else { detect(&*device) };
     // Partitions at the start of the disk are the file system itself.
     let table = if spec.part == Part::Whole { Some(partitions(&*device)?) } else { None };
     let table = table.filter(|table| table.partitions.iter().any(|p| p.start_bytes > 0));
     let found = match (found, &table) {
-        (Err(_), None) => detect_damaged(&*device, None, None),
+        (Err(_), None) if !is_named => {
+            if let Some(elsewhere) = partition::at_usual_places(&device, &spec)? {
+                return Err(elsewhere.into());
+            }
+            detect_damaged(&*device, None, None)
+        }
         (found, _) => found,
     };
     match (found, table) {
@@ -151,11 +163,13 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
     report.label = table.scheme.map(|scheme| scheme.to_string());
     report.notes = table.notes;
     for partition in table.partitions {
+        let bytes_on_disk = partition.bytes_on_disk();
         let mut info = PartitionInfo {
             name: partition.name.clone(),
             scheme: partition.scheme.to_string(),
             start_bytes: partition.start_bytes,
             size_bytes: partition.size_bytes,
+            missing_bytes: partition.missing_bytes,
             kind: partition.kind,
             label: partition.label,
             problem: partition.problem,
@@ -164,9 +178,13 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
         };
         if info.problem.is_none() && info.size_bytes > 0 {
             let name = Spec { part: Part::Named(partition.name), ..spec.clone() }.to_string();
-            let inside = Window::new(Arc::clone(device), info.start_bytes, info.size_bytes, name)
+            let inside = Window::new(Arc::clone(device), info.start_bytes, bytes_on_disk, name)
                 .map_err(spindle_vfs::Error::from)
-                .and_then(|window| detect(&window).map(|found| (found, window)));
+                .and_then(|window| {
+                    let is_cut = info.missing_bytes > 0;
+                    let found = if is_cut { detect_damaged(&window, None, None) } else { detect(&window) };
+                    found.map(|found| (found, window))
+                });
             match inside {
                 Ok((found, window)) => match FoundInfo::of(&found, &window) {
                     Ok(found) => info.file_system = Some(found),
@@ -217,6 +235,10 @@ fn show_partition(out: &mut Output, p: &PartitionInfo) -> Result<()> {
     ))?;
     if let Some(problem) = &p.problem {
         out.line(format!("         cannot be opened: {problem}"))?;
+    }
+    if p.problem.is_none() && p.missing_bytes > 0 {
+        let missing = number::bytes(p.missing_bytes);
+        out.line(format!("         cut: the disk ends {missing} before it does; it can only be read"))?;
     }
     if let Some(found) = &p.file_system {
         out.line(format!("         {}", found.summary()))?;

@@ -58,6 +58,8 @@ fn read_everywhere(bench: &Bench, options: &str) -> [usize; 2] {
         bench.shell("rm -rf out2 out3*");
         let ran = bench.run(command);
         assert!(ran.code == 1 && ran.err.contains("/dir"), "{command}: {}", ran.err);
+        let last = ran.err.lines().filter(|line| line.contains("as said above")).count();
+        assert!(last == 1, "it says {last} times that it failed: {}", ran.err);
     }
     [listed.out.lines().count(), bench.run("ls bad.img:/dir").out.lines().count()]
 }

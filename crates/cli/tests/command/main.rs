@@ -17,6 +17,7 @@ mod inspect;
 mod interrupts;
 mod journals;
 mod lab;
+mod labels;
 mod log;
 mod losses;
 mod manifests;

@@ -151,11 +151,8 @@ pub(super) fn read(
     };
     // Sector `origin` of the label is byte `base` of the disk.
     let (origin, base) = if relative { (raw.0, host.start) } else { (0, 0) };
-    let (first, end, container) = if relative && !prefix.is_empty() {
-        (host.start, host.start + host.size, prefix)
-    } else {
-        (0, device.info().size_bytes, "the disk")
-    };
+    let is_inside = relative && !prefix.is_empty();
+    let container = if is_inside { prefix } else { "the disk" };
     let mut unused = Vec::new();
     for (entry, letter) in entries.iter().zip(('a'..='z').chain('A'..='Z')) {
         let (offset, size) = extent(entry);
@@ -169,6 +166,7 @@ pub(super) fn read(
             size_bytes: size.saturating_mul(secsize),
             kind: kind(entry.p_fstype),
             label: None,
+            missing_bytes: 0,
             problem: None,
         };
         if sum != 0 {
@@ -180,7 +178,9 @@ pub(super) fn read(
         unused.push(entry.p_fstype == FS_UNUSED);
         label.partitions.push(partition);
     }
-    mark_outside(label.partitions.iter_mut(), first, end, container);
+    if is_inside {
+        mark_outside(label.partitions.iter_mut(), host.start, host.start + host.size, container);
+    }
     let used = label.partitions.iter_mut().zip(unused).filter(|(_, unused)| !unused).map(|(p, _)| p);
     mark_overlaps(used);
     Ok(Some(label))

@@ -6,7 +6,7 @@
 //! slots, a tool that did not know the GPT has made new slices, and those are used.
 
 use super::bsd::Numbering;
-use super::{Host, Label, Nested, Partition, Scheme, bytes_at, mark_outside, mark_overlaps, mbr};
+use super::{Host, Label, Nested, Partition, Scheme, bytes_at, mark_overlaps, mbr};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, Field, structure};
 
@@ -160,7 +160,6 @@ fn read_copy(device: &dyn Device, sector: u64, lba: u64) -> Result<Copy<Label>> 
         }
         add(&mut label, number, &entry, &header, sector);
     }
-    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
     mark_overlaps(label.partitions.iter_mut());
     Ok(Ok(label))
 }
@@ -178,6 +177,7 @@ fn add(label: &mut Label, number: usize, entry: &GptEntry, header: &GptHeader, s
         size_bytes: sectors.unwrap_or(0).saturating_mul(sector),
         kind: kind(&guid).map_or_else(|| guid.clone(), str::to_owned),
         label: (!name.is_empty()).then(|| name.to_owned()),
+        missing_bytes: 0,
         problem: None,
     };
     if sectors.is_none() {

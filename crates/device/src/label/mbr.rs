@@ -60,7 +60,6 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
     if primary.iter().any(|(p, _)| p.start_bytes == 0) && bsd::is_labelled(device)? {
         return Ok(None);
     }
-    mark_outside(primary.iter_mut().map(|(p, _)| p), 0, info.size_bytes, "the disk");
     mark_overlaps(primary.iter_mut().map(|(p, _)| p));
     let mut label = Label::default();
     let mut logical: Vec<Slice> = Vec::new();
@@ -142,6 +141,7 @@ fn slice(number: usize, base: u64, slot: &DosPartition, sector: u64) -> Slice {
         size_bytes: u64::from(slot.dp_size) * sector,
         kind: kind(slot.dp_typ),
         label: None,
+        missing_bytes: 0,
         problem: None,
     };
     (partition, slot.dp_typ)

@@ -13,7 +13,8 @@
 //!
 //! Labels are untrusted. Every number is checked before it is used, and chains are bounded. An
 //! impossible partition (outside the disk, outside its container, overlapping another one) is
-//! listed with its problem and cannot be opened.
+//! listed with its problem and cannot be opened. One that begins on the disk and ends behind it is
+//! that of an image that was cut: what there is of it can be read.
 
 mod bsd;
 mod gpt;
@@ -62,6 +63,8 @@ pub struct Partition {
     pub start_bytes: u64,
     /// Length in bytes.
     pub size_bytes: u64,
+    /// Bytes at its end that the disk does not have: it can be read, but not written.
+    pub missing_bytes: u64,
     /// Content according to the label.
     pub kind: String,
     /// Name given by its creator, if the label can store one.
@@ -74,6 +77,12 @@ impl Partition {
     /// Returns the first byte after it; saturates if a hostile label would overflow.
     fn end(&self) -> u64 {
         self.start_bytes.saturating_add(self.size_bytes)
+    }
+
+    /// Returns how much of it is on the disk, in bytes.
+    #[must_use]
+    pub const fn bytes_on_disk(&self) -> u64 {
+        self.size_bytes.saturating_sub(self.missing_bytes)
     }
 
     /// Sets the problem unless there is one already.
@@ -177,6 +186,20 @@ impl Host {
 /// # Errors
 /// Errors of reading the device. An invalid label is not an error; it is noted in the table.
 pub fn partitions(device: &dyn Device) -> Result<Table> {
+    let mut table = labelled(device)?;
+    let disk_bytes = device.info().size_bytes;
+    for p in &mut table.partitions {
+        if p.start_bytes >= disk_bytes {
+            p.set_problem(|| format!("it is not inside the disk, which is {disk_bytes} bytes at 0"));
+        } else {
+            p.missing_bytes = p.end().saturating_sub(disk_bytes);
+        }
+    }
+    Ok(table)
+}
+
+/// Returns the partitions as the labels have them.
+fn labelled(device: &dyn Device) -> Result<Table> {
     let info = device.info();
     let mut table =
         Table { device: info.name.clone(), scheme: None, partitions: Vec::new(), notes: Vec::new() };

@@ -4,7 +4,7 @@
 //! a table of tags (part of a VTOC) with the content of each. Sources: `FreeBSD`
 //! `sys/sys/sun_disklabel.h`, `NetBSD` `sys/dev/sun/disklabel.h`.
 
-use super::{Label, Partition, Scheme, bytes_at, mark_outside, mark_overlaps};
+use super::{Label, Partition, Scheme, bytes_at, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
@@ -74,6 +74,7 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
             size_bytes: u64::from(nblk) * SECTOR_BYTES,
             kind: tag.map_or_else(|| "untagged".to_owned(), kind),
             label: None,
+            missing_bytes: 0,
             problem: None,
         };
         if cylinder == 0 && cylno != 0 {
@@ -82,7 +83,6 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         whole.push(tag == Some(VTOC_BACKUP) || (i == RAW_PART && cylno == 0));
         label.partitions.push(partition);
     }
-    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
     mark_overlaps(label.partitions.iter_mut().zip(whole).filter(|(_, whole)| !whole).map(|(p, _)| p));
     Ok(Some(label))
 }

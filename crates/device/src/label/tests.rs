@@ -314,8 +314,23 @@ fn bad_disklabels() {
 /// Promise: slices that overlap or leave the disk are listed, but cannot be opened.
 #[test]
 fn bad_slices() {
-    let slots = [(0x83, 100, 1000), (0xa5, 1000, 200), (0x83, 19_999, 2), (0xa6, u32::MAX, u32::MAX)];
+    let slots = [(0x83, 100, 1000), (0xa5, 1000, 200), (0x83, 20_000, 2), (0xa6, u32::MAX, u32::MAX)];
     expect(&disk(&[(0, mbr(&slots))]), &[], &["s1", "s2", "s3", "s4"]);
+}
+
+/// Promise: a partition that begins on the disk and ends behind it can be opened, as those in it,
+/// and says how much of it is missing.
+#[test]
+fn cut_partitions() {
+    let label = bsd(&[(1000, 16, 7), (0, 0, 0), (4000, 0, 0), (2000, 1016, 7), (500, 3200, 7)], false, None);
+    let device = disk(&[(0, mbr(&[(0xa5, 17_000, 4000)])), (17_001, label)]);
+    let table = partitions(&device).unwrap();
+    let missing = |name| table.find(name).map(|p| p.missing_bytes / 512);
+    assert_eq!(missing("s1").unwrap(), 1000);
+    assert_eq!(missing("s1a").unwrap(), 0);
+    assert_eq!(missing("s1d").unwrap(), 16);
+    assert_eq!(table.find("s1d").unwrap().bytes_on_disk(), 1984 * 512);
+    assert!(missing("s1e").unwrap_err().to_string().contains("not inside the disk"));
 }
 
 /// Promise: a GPT is read with its types and names, and a disklabel inside it.
@@ -461,7 +476,9 @@ fn torture_labels() {
         let table = partitions(&device).unwrap();
         assert!(table.partitions.len() < 1000 && table.notes.len() < 1000);
         for p in table.partitions.iter().filter(|p| p.problem.is_none()) {
-            assert!(p.start_bytes.checked_add(p.size_bytes).is_some_and(|end| end <= DISK * 512), "{p:?}");
+            assert!(p.start_bytes < DISK * 512 || p.size_bytes == 0, "{p:?}");
+            let end = p.start_bytes.checked_add(p.bytes_on_disk());
+            assert!(end.is_some_and(|end| end <= DISK * 512), "{p:?}");
         }
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn read(device: &dyn Device, host: Host, prefix: &str) -> Result<Opti
             size_bytes: u64::from(slice.s_size) * sun::SECTOR_BYTES,
             kind: sun::kind(slice.s_tag),
             label: None,
+            missing_bytes: 0,
             problem: None,
         });
     }

@@ -378,13 +378,22 @@ pub(crate) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadA
     if frag % u64::from(layout.fs_frag) + u64::from(frags) > layout.fs_frag.into() {
         return Some(BadAddress::Unaligned);
     }
+    is_metadata(layout, frag, frags).then_some(BadAddress::Metadata)
+}
+
+/// Returns true if some of `frags` fragments at `frag`, which there are, belong to the structures
+/// of a group or to the summaries.
+pub(crate) fn is_metadata(layout: &Layout, frag: u64, frags: u32) -> bool {
     let end = frag + u64::from(frags);
-    let cgx = layout.dtog(Frag(frag));
-    let start = if cgx == 0 { layout.cgbase(0) } else { layout.cgsblock(cgx) };
-    let summaries = layout.fs_csaddr.0 + u64::from(layout.fs_cssize).div_ceil(layout.fs_fsize.into());
     let within = |from: u64, to: u64| frag < to && from < end;
-    (within(start.0, layout.cgdmin(cgx).0) || within(layout.fs_csaddr.0, summaries))
-        .then_some(BadAddress::Metadata)
+    let summaries = layout.fs_csaddr.0 + u64::from(layout.fs_cssize).div_ceil(layout.fs_fsize.into());
+    // A block that is not aligned may reach into the next group.
+    let groups = layout.dtog(Frag(frag))..=layout.dtog(Frag(end.saturating_sub(1).max(frag)));
+    let in_group = |cgx: u32| {
+        let start = if cgx == 0 { layout.cgbase(0) } else { layout.cgsblock(cgx) };
+        within(start.0, layout.cgdmin(cgx).0)
+    };
+    groups.into_iter().any(in_group) || within(layout.fs_csaddr.0, summaries)
 }
 
 /// The claims of one inode.

@@ -34,6 +34,11 @@ pub struct Salvaged {
     pub missing_bytes: u64,
 }
 
+/// What to do about a superblock in whose place a copy stands.
+const COPY: &str = "repair it with spindle fsck -y, or copy its files away";
+/// What to do about a device that ends early, which fsck does not repair.
+const TRUNCATED: &str = "copy away the files that can still be read, or find the rest";
+
 impl Salvaged {
     /// Returns what speaks against writing.
     pub(crate) fn objections(self) -> impl Iterator<Item = Objection> {
@@ -49,14 +54,14 @@ impl Salvaged {
             } else {
                 (
                     format!("its superblock cannot be used; the copy at byte {at} stands in"),
-                    "repair it with spindle fsck -y, or copy its files away",
+                    if self.missing_bytes > 0 { TRUNCATED } else { COPY },
                 )
             };
             Objection { reason, remedy: remedy.into(), overridable: false }
         });
         let truncated = (self.missing_bytes > 0).then(|| Objection {
             reason: format!("the device ends {} bytes before the file system does", self.missing_bytes),
-            remedy: "copy away the files that can still be read, or find the rest".into(),
+            remedy: TRUNCATED.into(),
             overridable: false,
         });
         copy.into_iter().chain(truncated)

@@ -2,8 +2,7 @@
 
 use super::Volume;
 use super::tx::Tx;
-use crate::check::BadAddress;
-use crate::check::inodes::bad_address;
+use crate::check::inodes::is_metadata;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::SF_SNAPSHOT;
@@ -80,7 +79,7 @@ impl Volume {
             Ok(never_used) => never_used,
             Err(error) => {
                 if !self.note_damage() {
-                    log::error!("{error}: its files are read without it; run a check");
+                    log::warn!("{error}: its files are read without it; run a check");
                 }
                 false
             }
@@ -160,13 +159,14 @@ impl Volume {
         if raw == 0 {
             return Ok(None);
         }
-        let why = match bad_address(&self.layout, raw, frags) {
-            None => return Ok(Some(Frag(raw))),
-            Some(BadAddress::OutOfRange) => "leads outside the data",
-            Some(BadAddress::Metadata) => {
-                "leads outside the data, to structures of the file system: superblocks, groups, inodes"
-            }
-            Some(BadAddress::Unaligned) => "leads to fragments of two blocks",
+        // How many fragments there are follows from the size, which may be damaged itself: so where
+        // a block begins is left to the check.
+        let why = if !self.layout.contains(Frag(raw), frags.into()) {
+            "leads outside the data"
+        } else if is_metadata(&self.layout, raw, frags) {
+            "leads outside the data, to structures of the file system: superblocks, groups, inodes"
+        } else {
+            return Ok(Some(Frag(raw)));
         };
         Err(Error::corrupt(format!("block pointer {raw} {why}"), format!("inode {ino}")))
     }

@@ -26,7 +26,9 @@ impl Summaries {
         let mut bytes = vec![0; (layout.fs_cssize as usize).next_multiple_of(layout.fs_fsize as usize)];
         match cache.device().read_at(layout.byte(layout.fs_csaddr), &mut bytes) {
             Err(error) if read_only => {
-                log::error!("the summaries of the cylinder groups cannot be read: {error}; run a check");
+                log::warn!(
+                    "the summaries of the cylinder groups cannot be read, free space counts as 0: {error}"
+                );
             }
             read => read?,
         }

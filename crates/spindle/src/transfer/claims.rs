@@ -33,6 +33,9 @@ impl Bits {
     }
 }
 
+/// Files that hold a unit of space: their inodes and paths.
+type Owners = HashMap<u64, Vec<(Ino, Rc<[u8]>)>>;
+
 /// Space that a file claims and another one has claimed before.
 struct Twice {
     ino: Ino,
@@ -95,10 +98,10 @@ impl Claims {
     }
 
     /// Returns the first two files of the file system that hold each of the units claimed twice.
-    fn owners(&self, vfs: &Vfs) -> HashMap<u64, Vec<(Ino, Rc<[u8]>)>> {
+    fn owners(&self, vfs: &Vfs) -> Owners {
         let runs = self.twice.iter().flat_map(|twice| twice.runs.iter().cloned());
         let wanted: HashSet<u64> = runs.flatten().collect();
-        let mut owners: HashMap<u64, Vec<_>> = HashMap::new();
+        let mut owners = Owners::new();
         let Ok(root) = vfs.root_node() else { return owners };
         for visit in Walk::new(b"/", root).flatten().filter(|visit| visit.when != When::After) {
             let (ino, path): (_, Rc<[u8]>) = (visit.attr.ino, visit.path.into());

@@ -92,6 +92,13 @@ impl Superblock {
         Ok(Detected { superblock, others, unusable: None })
     }
 
+    /// Returns true if a device has a super-block with possible sizes, and a root directory, in a
+    /// format.
+    #[must_use]
+    pub fn is_readable_as(device: &dyn Device, format: Format) -> bool {
+        Self::open(device, Some(format)).and_then(|found| found.superblock.has_root(device)).unwrap_or(false)
+    }
+
     /// Returns the checked geometry.
     ///
     /// # Errors
@@ -194,12 +201,13 @@ impl Detected {
         if !self.others.is_empty() {
             let others: Vec<_> = self.others.iter().map(ToString::to_string).collect();
             let reason = format!("it could be {format} as well as {}", others.join(" or "));
-            object(reason, "name its format".into(), false);
+            let remedy = format!("mount it with the format that it has, as -o dialect={format}");
+            object(reason, remedy, false);
         }
         if let Some(why) = &self.unusable {
             let remedy =
-                "copy its files away, or run spindle fsck -y -t with its format, which makes a new one";
-            object(format!("{why}; its sizes are guessed"), remedy.into(), false);
+                format!("copy its files away, or run spindle fsck -y -t {format}, which makes a new one");
+            object(format!("{why}; its sizes are guessed"), remedy, false);
         }
         if !self.superblock.is_clean() {
             let why = if format.is_sysv() { format!("s_state {s_state:#x}") } else { "s_fmod is set".into() };
@@ -208,7 +216,10 @@ impl Detected {
         let bytes = u64::from(head.s_fsize) * u64::from(format.bsize);
         if device.info().size_bytes < bytes {
             let reason = format!("the device ends before the file system, at {}", device.info().size_bytes);
-            object(reason, format!("make it {bytes} bytes long (truncate -s, if it is a file)"), false);
+            // A length would cut an image in which this is a partition.
+            let missing = bytes - device.info().size_bytes;
+            let remedy = format!("find the rest, or append zeros (truncate -s +{missing}, if it is a file)");
+            object(reason, remedy, false);
         }
         found
     }

@@ -55,7 +55,7 @@ impl Volume {
             Self { layout, cache, clock, space: Mutex::new(space), condition: Condition::new(read_only) };
         volume.space.lock().free_inodes = match volume.count_free_inodes() {
             Err(error) if read_only => {
-                log::error!("the free inodes cannot be counted: {error}");
+                log::warn!("the free inodes cannot be counted, they count as 0: {error}");
                 0
             }
             count => count?,

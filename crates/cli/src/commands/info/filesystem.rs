@@ -23,6 +23,10 @@ pub struct FileSystemInfo {
     format: &'static str,
     byte_order: &'static str,
     superblock_at: u64,
+    /// The byte of the copy that is shown instead of the superblock: its counts, dates and state are
+    /// as old as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_at: Option<u64>,
     size_bytes: u64,
     clean: bool,
     writable: bool,
@@ -94,7 +98,8 @@ struct LogInfo {
     place: LogPlace,
     /// Its last writer: `Spindle` or `NetBSD`.
     writer: Option<&'static str>,
-    /// `empty`, `ready` (the file system is clean), `recovery` or `useless`.
+    /// `empty`, `ready` (the file system is clean), `recovery`, `useless`, or `unknown` to a copy of
+    /// the superblock, which does not say what was logged after it.
     state: &'static str,
     /// Blocks of 512 bytes to replay.
     blocks: usize,
@@ -105,6 +110,9 @@ struct LogInfo {
 impl LogInfo {
     fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Option<Self>> {
         let Some(place) = superblock.log_place() else { return Ok(None) };
+        if copy_of(superblock).is_some() {
+            return Ok(Some(Self { place, writer: None, state: "unknown", blocks: 0, reason: None }));
+        }
         let (state, blocks, writer, reason) = match FoundLog::look(device, superblock)? {
             FoundLog::None => return Ok(None),
             FoundLog::Ready(replay) if replay.is_empty() => ("empty", 0, Some(writer(&replay)), None),
@@ -121,12 +129,18 @@ impl LogInfo {
         let state = match (self.state, &self.reason) {
             ("recovery", _) => format!("{} blocks to replay", self.blocks),
             ("ready", _) => "nothing to replay".into(),
+            ("unknown", _) => "with contents of which the copy of the superblock says nothing".into(),
             (_, Some(reason)) => format!("useless: {reason}"),
             (state, None) => state.into(),
         };
         let writer = self.writer.map_or_else(String::new, |writer| format!(", written by {writer}"));
         format!("{} at byte {at}, {place}, {state}{writer}", number::bytes(len))
     }
+}
+
+/// Returns the byte of the copy that a superblock is, if it is one.
+fn copy_of(superblock: &Superblock) -> Option<u64> {
+    superblock.salvaged.as_ref().and_then(|salvaged| salvaged.copy_at)
 }
 
 /// Returns the last writer of a log.
@@ -165,6 +179,7 @@ impl FileSystemInfo {
             format: version_name(layout.version, layout.inode_format),
             byte_order: text::endian(layout.endian),
             superblock_at: layout.fs_sblockloc,
+            copy_at: copy_of(superblock),
             size_bytes: layout.fs_size << layout.fs_fshift,
             clean: superblock.is_marked_clean(),
             writable: objections.is_empty(),
@@ -212,14 +227,17 @@ impl FileSystemInfo {
 
     /// Returns format, dialect, size and state in one line.
     pub fn summary(&self) -> String {
+        let state = match (self.copy_at, self.clean) {
+            (Some(_), _) => "free space and state unknown".into(),
+            (None, true) => format!("{} free, clean", number::bytes(self.free_bytes)),
+            (None, false) => format!("{} free, not clean", number::bytes(self.free_bytes)),
+        };
         format!(
-            "{} of {}, {}-endian, {}, {} free, {}, {}",
+            "{} of {}, {}-endian, {}, {state}, {}",
             self.format,
             self.dialect,
             self.byte_order,
             number::bytes(self.size_bytes),
-            number::bytes(self.free_bytes),
-            if self.clean { "clean" } else { "not clean" },
             if self.writable { "can be mounted read-write" } else { "mounts read-only" },
         )
     }
@@ -227,6 +245,9 @@ impl FileSystemInfo {
     /// Prints everything except the summary, for people.
     pub fn show(&self, out: &mut Output) -> Result<()> {
         let mut row = |name: &str, value: String| out.row(name, &value);
+        if let Some(at) = self.copy_at {
+            row("copy", format!("of the superblock, at byte {at}; what follows is as old as it is"))?;
+        }
         if !self.volume_name.is_empty() {
             row("volume", self.volume_name.clone())?;
         }
