@@ -7,7 +7,7 @@ use spindle_vfs::access::{APPEND, IMMUTABLE, NOUNLINK};
 use std::str::FromStr;
 
 /// The snapshot flag, which only the file system itself sets (`SF_SNAPSHOT`).
-const SNAPSHOT: u32 = 0x20_0000;
+pub(crate) const SNAPSHOT: u32 = 0x20_0000;
 
 /// The flags that forbid changes: `uchg`, `schg`, `uappnd`, `sappnd`, `uunlnk` and `sunlnk`.
 const FORBIDDING: u32 = IMMUTABLE | APPEND | NOUNLINK;
