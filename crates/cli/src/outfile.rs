@@ -242,13 +242,12 @@ fn open(path: &Path) -> Result<(File, Undo)> {
         return Ok((options.open(path)?, Undo::Empty));
     }
     let place = path.canonicalize()?;
-    let (file, undo) = match nameless(place.parent().unwrap_or(&place)) {
-        Some(file) => (file, Undo::Vanish(place)),
-        None => {
-            let made = free_name_beside(&place)?;
-            let file = options.create_new(true).open(&made).context("making a file beside it")?;
-            (file, Undo::Discard(made, place))
-        }
+    let (file, undo) = if let Some(file) = nameless(place.parent().unwrap_or(&place)) {
+        (file, Undo::Vanish(place))
+    } else {
+        let made = free_name_beside(&place)?;
+        let file = options.create_new(true).open(&made).context("making a file beside it")?;
+        (file, Undo::Discard(made, place))
     };
     // It keeps its owner as far as the system allows it.
     let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));

@@ -136,5 +136,5 @@ fn touch(vfs: &Vfs, path: &[u8], args: &Args, set: &SetAttr, caller: &Caller) ->
         }
         found => found?,
     };
-    Ok(change(vfs, node.ino(), set).named(path)?)
+    change(vfs, node.ino(), set).named(path)
 }
