@@ -3,7 +3,8 @@
 //! One rule holds for all of them. An existing file is replaced only if it is empty or of the kind
 //! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an
 //! archive or a text. A file that is replaced stays as it was until the new one is complete, which
-//! is written beside it. Symbolic links are followed; devices and pipes are written as they are,
+//! is written in the same directory, without a name where the file system can do that, so that
+//! nothing is left of it however the command ends. Symbolic links are followed; devices and pipes are written as they are,
 //! and `-` is standard output.
 
 use crate::error::{Context, Failure, Result};
@@ -15,7 +16,7 @@ use spindle::transfer::InPlace;
 use spindle_device::FileDevice;
 use std::fs::{File, Metadata, Permissions};
 use std::io::{IsTerminal, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -149,6 +150,8 @@ enum Undo {
     Remove(PathBuf),
     /// The file in the first place is to be removed; it takes the second place when it is complete.
     Discard(PathBuf, PathBuf),
+    /// A file without a name vanishes by itself; it takes this place when it is complete.
+    Vanish(PathBuf),
 }
 
 impl Out {
@@ -192,6 +195,12 @@ impl Out {
 
     /// Puts the complete output into its place.
     pub fn finish(mut self) -> Result<()> {
+        if let Undo::Vanish(place) = &self.undo {
+            let (place, made) = (place.clone(), free_name_beside(place).context(&self.name)?);
+            let by_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            rustix::fs::linkat(CWD, by_fd, CWD, &made, AtFlags::SYMLINK_FOLLOW).context(&self.name)?;
+            self.undo = Undo::Discard(made, place);
+        }
         if let Undo::Discard(made, place) = &self.undo {
             // After a crash either of the two must be whole.
             self.file.sync_data().context(&self.name)?;
@@ -206,7 +215,7 @@ impl Drop for Out {
     fn drop(&mut self) {
         // Errors are ignored, because the caller reports the failure that led here.
         let _ = match &self.undo {
-            Undo::Nothing => Ok(()),
+            Undo::Nothing | Undo::Vanish(_) => Ok(()),
             Undo::Empty => self.file.set_len(0),
             Undo::Remove(path) | Undo::Discard(path, _) => std::fs::remove_file(path),
         };
@@ -233,15 +242,31 @@ fn open(path: &Path) -> Result<(File, Undo)> {
         return Ok((options.open(path)?, Undo::Empty));
     }
     let place = path.canonicalize()?;
-    let beside = |n: u32| place.with_file_name(format!(".spindle-{}-{n}", std::process::id()));
-    let made = (0..100).map(beside).find(|made| made.symlink_metadata().is_err());
-    let made = made.ok_or_else(|| Failure::new("no name is free for a temporary file beside it"))?;
-    let file = options.create_new(true).open(&made).context("making a file beside it")?;
-    let undo = Undo::Discard(made, place);
+    let (file, undo) = if let Some(file) = nameless(place.parent().unwrap_or(&place)) {
+        (file, Undo::Vanish(place))
+    } else {
+        let made = free_name_beside(&place)?;
+        let file = options.create_new(true).open(&made).context("making a file beside it")?;
+        (file, Undo::Discard(made, place))
+    };
     // It keeps its owner as far as the system allows it.
     let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
     file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
     Ok((file, undo))
+}
+
+/// Returns a name beside a file that no file has.
+fn free_name_beside(place: &Path) -> Result<PathBuf> {
+    let beside = |n: u32| place.with_file_name(format!(".spindle-{}-{n}", std::process::id()));
+    let free = (0..100).map(beside).find(|name| name.symlink_metadata().is_err());
+    free.ok_or_else(|| Failure::new("no name is free for a temporary file beside it"))
+}
+
+/// Returns a new file without a name in a directory; none where it could not get a name later.
+fn nameless(dir: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).ok()?);
+    Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())).exists().then_some(file)
 }
 
 /// Writes an output.
@@ -313,4 +338,26 @@ fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
         rustix::fs::ftruncate(&fd, 0)?;
     }
     Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: until it is complete, an output that replaces a file has no name that a killed
+    /// command could leave behind; then it takes the place and the permissions of that file.
+    #[test]
+    fn an_unfinished_replacement_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let names = || std::fs::read_dir(dir.path()).unwrap().count();
+        let out = Out::create(&path, Kind::Contents, true).unwrap();
+        out.file().write_all(b"new").unwrap();
+        assert_eq!((names(), std::fs::read(&path).unwrap()), (1, b"old".to_vec()));
+        out.finish().unwrap();
+        assert_eq!((names(), std::fs::read(&path).unwrap()), (1, b"new".to_vec()));
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+    }
 }

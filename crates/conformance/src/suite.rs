@@ -127,7 +127,7 @@ macro_rules! conformance_list {
                 fallocate_allocates, punch_hole_frees, zero_range_zeros, fallocate_refuses;
             attributes: setattr_changes_only_given_attributes, setattr_refuses, owners_up_to_the_limit,
                 times_are_kept, times_out_of_range, changes_set_times, late_writes_keep_times,
-                birth_time_stays, flags_are_kept;
+                birth_time_stays, flags_are_kept, flags_forbid_changes;
             xattrs: xattrs_are_kept, xattr_modes, xattr_sizes, xattr_names, xattrs_are_freed_with_the_file,
                 xattrs_absent;
             directories: readdir_lists_everything_once, readdir_continues_from_any_cookie,

@@ -1,7 +1,8 @@
 //! Paths inside an image: [`Vfs`] resolves them without permission checks.
 
 use crate::error::{Context, Error, Result};
-use spindle_vfs::{Attr, Cred, Error as FsError, FileSystem, Ino, Node, Vfs};
+use crate::flags;
+use spindle_vfs::{Attr, Cred, Error as FsError, FileSystem, Ino, NewNode, Node, Privilege, SetAttr, Vfs};
 use std::ops::ControlFlow;
 
 /// The user of an image may do anything in it.
@@ -44,6 +45,41 @@ pub fn resolve_parent<'a, 'p>(vfs: &'a Vfs, path: &'p [u8]) -> Result<(Node<'a>,
 /// If it does not exist, or the directory cannot be read.
 pub fn child<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8]) -> spindle_vfs::Result<Node<'a>> {
     Ok(Node::new(vfs, vfs.fs().lookup(dir, name)?))
+}
+
+/// Creates an inode with exactly the permissions and owners of `node`, which the directory and the
+/// umask do not change.
+///
+/// # Errors
+/// If it cannot be created, or file flags of the directory forbid it.
+pub fn create<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Node<'a>> {
+    permit_name(vfs, dir, name)?;
+    Ok(Node::new(vfs, vfs.fs().create(dir, name, node, Privilege::Root)?))
+}
+
+/// Checks that file flags permit to add a name to a directory.
+///
+/// # Errors
+/// If they do not, or there is this name.
+pub fn permit_name(vfs: &Vfs, dir: Ino, name: &[u8]) -> Result<()> {
+    let permitted = vfs.permit_new_name(&OWNER, dir, name).map(drop);
+    match permitted {
+        Err(FsError::NotPermitted) => flags::explained(permitted, &[vfs.getattr(dir)?.flags]),
+        permitted => Ok(permitted?),
+    }
+}
+
+/// Changes attributes of a file, unless its file flags forbid it.
+///
+/// # Errors
+/// If they cannot be changed.
+pub fn change(vfs: &Vfs, ino: Ino, set: &SetAttr) -> Result<()> {
+    match vfs.setattr(&OWNER, ino, set, None).map(drop) {
+        Err(FsError::NotPermitted) => {
+            flags::explained(Err(FsError::NotPermitted), &[vfs.getattr(ino)?.flags])
+        }
+        changed => Ok(changed?),
+    }
 }
 
 /// Returns the names in a directory except `.` and `..`, sorted by their bytes.

@@ -3,7 +3,7 @@
 //! A refusal by permission bits is [`Error::Access`]; a refusal for lack of ownership or because of
 //! file flags is [`Error::NotPermitted`].
 
-use crate::{Acl, Attr, Error, FileKind, Privilege, Result, SetAttr, SetTime};
+use crate::{Acl, Attr, Error, FallocateMode, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
 
 // Bits of a mode (POSIX `sys/stat.h`).
@@ -143,6 +143,15 @@ pub fn permit(attr: &Attr, acl: Option<&Acl>, cred: &Cred<'_>, want: Access) -> 
 pub const fn permit_write_by_flags(flags: u32, only_adds: bool) -> Result<()> {
     let forbidden = flags & IMMUTABLE != 0 || flags & APPEND != 0 && !only_adds;
     if forbidden { Err(Error::NotPermitted) } else { Ok(()) }
+}
+
+/// Checks that file flags permit this `fallocate`: where only appending is allowed, it may add space
+/// and change no byte.
+///
+/// # Errors
+/// [`Error::NotPermitted`].
+pub const fn permit_fallocate_by_flags(flags: u32, mode: FallocateMode) -> Result<()> {
+    permit_write_by_flags(flags, matches!(mode, FallocateMode::Allocate { .. }))
 }
 
 /// Checks that file flags permit removing a name of `attr` from directory `dir` (`unlink`, `rmdir`,

@@ -15,8 +15,8 @@ use picked::{Copied, Exists, Picked};
 use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
-    Adjust, Adjusted, Failed, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles, PastFailures,
-    Sink, Source, split,
+    Adjust, Adjusted, Asked, Failed, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles,
+    PastFailures, Sink, Source, split,
 };
 use spindle_ffs::LOG_NAME;
 use spindle_vfs::{Error, Node, Vfs};
@@ -41,8 +41,8 @@ use std::process::ExitCode;
 /// listed on standard error and left out. In an image, links lead to files of the image.
 ///
 /// What cannot be copied is listed on standard error, and copying goes on, unless the target is
-/// full or fails: a file or directory is left out, and zeros stand in place of what cannot be read
-/// of a file in a damaged image. Files of an image that claim the same space are copied and named:
+/// full or fails: a file, directory or attribute is left out, and zeros stand in place of what
+/// cannot be read of a file in a damaged image. Files of an image that claim the same space are copied and named:
 /// one of them has contents of the other. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
@@ -53,7 +53,7 @@ pub struct Args {
     /// Copy directories with everything below them; keep hard links within them
     #[arg(short = 'r', short_alias = 'R')]
     recursive: bool,
-    /// Keep owners, permissions, times and extended attributes
+    /// Keep owners, permissions, times, extended attributes and, in images, file flags
     #[arg(short = 'p')]
     preserve: bool,
     /// Copy everything as it is: -r, -p and, without -H and -L, -P
@@ -106,6 +106,9 @@ impl Args {
         }
     }
 }
+
+/// What `-p` asks for; without it no attributes are copied.
+const ALL: Asked = Asked { xattrs: true, flags: true };
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -183,7 +186,7 @@ fn to_local(
         messages.failures.add_file(place.as_os_str().as_bytes(), error)
     };
     let sink = LocalSink::new(parent, args.preserve(), caller.umask)?.writing_in_place(overwrite_in_place);
-    let mut sink = sink.past_failures(&failed);
+    let mut sink = sink.past_failures(&failed).asking_for(ALL);
     let copied = each(sources, messages, |source| {
         let name = match path.file_name() {
             Some(name) if !into => name.as_bytes().to_vec(),
@@ -267,7 +270,7 @@ fn to_image(
         let error = error.within(quoted(&inside(path))).within(image);
         messages.failures.add(error).map_err(Failure::into_error)
     };
-    let mut sink = ImageSink::new(&dir, dir_path, new).past_failures(&failed);
+    let mut sink = ImageSink::new(&dir, dir_path, new).past_failures(&failed).asking_for(ALL);
     let copied = each(sources, messages, |source| {
         let name = match &name {
             Some(name) => name.clone(),

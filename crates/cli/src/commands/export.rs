@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::target::Target;
 use spindle::path::resolve;
 use spindle::transfer::{
-    Adjust, Adjusted, ImageSource, LocalSink, PastFailures, Sink, Source, TarWriter, split,
+    Adjust, Adjusted, Asked, ImageSource, LocalSink, PastFailures, Sink, Source, TarWriter, split,
 };
 use spindle_vfs::{Node, Vfs};
 use std::ffi::{OsStr, OsString};
@@ -22,14 +22,15 @@ use std::process::ExitCode;
 ///
 /// Export keeps names, contents, holes, hard and symbolic links, permissions, times with
 /// nanoseconds, owners, device nodes, fifos and extended attributes. In a directory it keeps owners
-/// and device nodes only if you are root. The tar stream has the pax format and is sorted by name;
+/// and device nodes only if you are root, and no file flags of BSD, of which it says how many there
+/// were; a tar stream keeps them as bsdtar does. The tar stream has the pax format and is sorted by name;
 /// the same tree always gives the same stream.
 ///
 /// An existing directory is filled, and existing files in it are replaced.
 ///
 /// What cannot be exported is listed on standard error, and export goes on, unless the target is
-/// full or fails: a file or directory is left out, and zeros stand in place of what cannot be read
-/// of a file in a damaged image. Files that claim the same space are exported and named: one of them
+/// full or fails: a file, directory or attribute is left out, and zeros stand in place of what
+/// cannot be read of a file in a damaged image. Files that claim the same space are exported and named: one of them
 /// has contents of the other. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
@@ -80,7 +81,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 let place = target.join(OsStr::from_bytes(path));
                 failures.add_file(place.as_os_str().as_bytes(), error)
             };
-            let mut sink = LocalSink::new(target, true, caller.umask)?.past_failures(&failed);
+            let sink = LocalSink::new(target, true, caller.umask)?.past_failures(&failed);
+            let mut sink = sink.asking_for(Asked { xattrs: true, flags: false });
             let sent = from.send(root, &mut PastFailures::new(&mut sink, &failed));
             // Directories get their permissions and times in any case.
             let finished = sink.finish();

@@ -5,9 +5,9 @@ use crate::error::{Context, Failure, Result};
 use crate::image::{self, WriteArgs};
 use crate::target::Target;
 use spindle::flags;
-use spindle::path::{resolve, resolve_parent};
+use spindle::path::{create, resolve, resolve_parent};
 use spindle::transfer::split;
-use spindle_vfs::{Cred, FileKind, NewNode, Node, Privilege, Rdev, Vfs};
+use spindle_vfs::{Cred, FileKind, NewNode, Node, Rdev, Vfs};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -58,8 +58,7 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
         Some(dir) => (dir, split(source).1),
         None => resolve_parent(vfs, path)?,
     };
-    let mut held = vec![dir.attr().flags];
-    let made = if symbolic {
+    if symbolic {
         let node = NewNode {
             kind: FileKind::Symlink,
             perm: 0o777,
@@ -69,7 +68,7 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
             rdev: Rdev::default(),
             target: source,
         };
-        vfs.fs().create(dir.ino(), name, &node, Privilege::Root)
+        create(vfs, dir.ino(), name, &node).named(path)?;
     } else {
         let file = resolve(vfs, source, false)?;
         if file.is_dir() {
@@ -79,9 +78,8 @@ fn link(vfs: &Vfs, source: &[u8], path: &[u8], symbolic: bool, caller: &Caller) 
             .named(source);
         }
         let made = vfs.link(&Cred::root(), file.ino(), dir.ino(), name);
-        held.push(file.attr().flags);
-        made
-    };
-    drop(Node::new(vfs, flags::explained(made, &held).named(path)?));
+        let held = [dir.attr().flags, file.attr().flags];
+        drop(Node::new(vfs, flags::explained(made, &held).named(path)?));
+    }
     Ok(())
 }

@@ -4,8 +4,8 @@ use crate::caller::Caller;
 use crate::error::{Context, Result};
 use crate::image::{self, WriteArgs};
 use spindle::mode::Mode;
-use spindle::path::{resolve, resolve_parent};
-use spindle_vfs::{Error, FileKind, Ino, NewNode, Node, Privilege, Rdev, SetAttr, Vfs};
+use spindle::path::{change, create, resolve, resolve_parent};
+use spindle_vfs::{Error, FileKind, Ino, NewNode, Rdev, SetAttr, Vfs};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -75,11 +75,11 @@ fn make_one(vfs: &Vfs, dir: Ino, name: &[u8], perm: u32, caller: &Caller) -> Res
         rdev: Rdev::default(),
         target: b"",
     };
-    let made = Node::new(vfs, vfs.fs().create(dir, name, &node, Privilege::Root)?);
+    let made = create(vfs, dir, name, &node)?;
     if node.masked == 0 && made.attr().perm != perm {
         // What -m asks for stands above a default access control list of the parent.
         let set = SetAttr { perm: Some(perm), ..SetAttr::default() };
-        vfs.fs().setattr(made.ino(), &set, Privilege::Root)?;
+        change(vfs, made.ino(), &set)?;
     }
     Ok(())
 }

@@ -5,9 +5,9 @@ use crate::date;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, ReadArgs, WriteArgs};
 use crate::target::Target;
-use spindle::path::{resolve, resolve_parent};
+use spindle::path::{change, create, resolve, resolve_parent};
 use spindle_clock::{Clock, SystemClock, Timestamp};
-use spindle_vfs::{Error, FileKind, NewNode, Node, Privilege, Rdev, SetAttr, SetTime, Vfs};
+use spindle_vfs::{Error, FileKind, NewNode, Rdev, SetAttr, SetTime, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
@@ -132,11 +132,9 @@ fn touch(vfs: &Vfs, path: &[u8], args: &Args, set: &SetAttr, caller: &Caller) ->
             let (perm, masked) = (0o666 & !caller.umask, 0o666 & caller.umask);
             let (uid, gid, rdev) = (caller.uid, caller.gid, Rdev::default());
             let new = NewNode { kind: FileKind::Regular, perm, masked, uid, gid, rdev, target: b"" };
-            let made = vfs.fs().create(dir.ino(), name, &new, Privilege::Root);
-            Node::new(vfs, made.named(path)?)
+            create(vfs, dir.ino(), name, &new).named(path)?
         }
         found => found?,
     };
-    vfs.fs().setattr(node.ino(), set, Privilege::Root).map(drop).named(path)?;
-    Ok(())
+    change(vfs, node.ino(), set).named(path)
 }

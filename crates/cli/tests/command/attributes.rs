@@ -187,9 +187,13 @@ fn file_flags_forbid_changes() {
             "ln a.img:/dir/file a.img:/new",
             "chmod 600 a.img:/dir/file",
             "chown 7 a.img:/dir/file",
+            "touch -d 2001-01-01T00:00:00 a.img:/dir/file",
+            "cp src/dir/file a.img:/dir",
         ] {
             bench.fails(command, 1, &[flag, &remedy]);
         }
+        let touched = bench.run("touch a.img:/dir/file");
+        assert_eq!(touched.code, i32::from(flag.ends_with("chg")), "{flag}: {}", touched.err);
         bench.ok(&format!("chflags no{flag} a.img:/dir/file"));
     }
     bench.ok("chflags sunlnk a.img:/dir/file");
@@ -197,7 +201,22 @@ fn file_flags_forbid_changes() {
     bench.ok("chmod 600 a.img:/dir/file");
     bench.ok("chflags nosunlnk a.img:/dir/file");
     bench.ok("chflags schg a.img:/dir");
-    bench.fails("rm a.img:/dir/file", 1, &["spindle chflags noschg clears them"]);
+    for command in [
+        "rm a.img:/dir/file",
+        "mkdir a.img:/dir/new",
+        "mkdir -p a.img:/dir/new/below",
+        "touch a.img:/dir/new",
+        "ln -s file a.img:/dir/new",
+        "cp src/dir/file a.img:/dir/new",
+        "cp -r src a.img:/dir",
+        "cp src/dir/file a.img:/dir",
+    ] {
+        bench.fails(command, 1, &["spindle chflags noschg clears them"]);
+    }
+    assert_eq!(bench.ok("ls a.img:/dir"), "file\n");
+    bench.ok("chflags noschg,sappnd a.img:/dir");
+    bench.ok("mkdir a.img:/dir/new");
+    bench.fails("cp src/dir/file a.img:/dir", 1, &["spindle chflags nosappnd clears them"]);
     bench.ok("chflags 0 a.img:/dir");
     bench.ok("rm -r a.img:/dir");
     bench.check("a.img");

@@ -253,3 +253,55 @@ fn a_size_without_blocks_is_an_error() {
     }
     assert!(bench.path("out/file").metadata().unwrap().len() < 1 << 20);
 }
+
+/// Promise: what the user asked to keep of a file and what the copy cannot have makes the command
+/// fail, with the name of each file, up to 20 of them and then their number; what nobody asked for
+/// is one line, and no failure.
+#[test]
+fn attributes_that_are_lost_are_named() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p src/dir; for i in $(seq 10 39); do echo >src/dir/f$i; done; echo >src/x");
+    bench.ok("newfs -s 8m a.img");
+    bench.ok("import src a.img");
+    bench.ok("chflags nodump,uchg a.img:/x");
+    let copied = bench.run("cp -rp a.img:/x out");
+    assert!(copied.code == 1 && copied.err.lines().count() == 1, "{}", copied.err);
+    assert!(copied.err.contains("out: its file flags (nodump,uchg) are left out"), "{}", copied.err);
+    let plain = bench.run("cp a.img:/x plain");
+    assert_eq!((plain.code, plain.err.as_str()), (0, ""));
+    let exported = bench.run("export a.img tree");
+    assert_eq!(exported.code, 0, "{}", exported.err);
+    assert!(exported.err.contains("left out: 1 sets of file flags"), "{}", exported.err);
+    bench.ok("newfs -t v7 -s 4m old.img");
+    let old = bench.run("cp -rp a.img:/x old.img:/x");
+    assert!(old.code == 1 && old.err.contains("its file flags (nodump,uchg) are left out"), "{}", old.err);
+    bench.ok("cat old.img:/x");
+    bench.ok("chflags -R nodump a.img:/dir");
+    let many = bench.run("cp -rp a.img:/dir many");
+    assert_eq!(many.err.lines().filter(|line| line.contains("its file flags")).count(), 20, "{}", many.err);
+    let rest = "left out: 31 sets of file flags, which the target does not have, of which 20 are named above";
+    assert!(many.code == 1 && many.err.contains(rest), "{}", many.err);
+    assert_eq!(bench.shell("ls many | wc -l").trim(), "30");
+}
+
+/// Promise: file flags go through a tar stream under the names and the key of bsdtar, also those of
+/// a file with two names; names that BSD does not have count for nothing.
+#[test]
+fn file_flags_go_through_tar() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p src/dir; echo >src/dir/f; ln src/dir/f src/dir/g");
+    bench.ok("newfs -s 8m a.img");
+    bench.ok("import src a.img");
+    bench.ok("chflags schg,nodump a.img:/dir/f");
+    bench.ok("chflags uappnd a.img:/dir");
+    bench.ok("export a.img a.tar");
+    bench.shell("grep -aq '^[0-9]* SCHILY.fflags=schg,nodump$' a.tar");
+    bench.shell("sed s/fflags=uappnd/fflags=nocow_/ a.tar >odd.tar; ! cmp -s odd.tar a.tar");
+    for (tar, of_dir) in [("a.tar", 0x4), ("odd.tar", 0)] {
+        bench.ok("newfs --force -s 8m b.img");
+        bench.ok(&format!("import {tar} b.img"));
+        let flags = |path: &str| bench.json(&format!("stat --json b.img:{path}"))[0]["flags"].clone();
+        assert_eq!((flags("/dir/f"), flags("/dir/g")), (0x2_0001.into(), 0x2_0001.into()));
+        assert_eq!(flags("/dir"), of_dir, "{tar}");
+    }
+}

@@ -48,8 +48,8 @@ fn snapshots_are_copied_by_name() {
     bench.shell("cmp a tree/a");
     assert_eq!(bench.ok("cat monday.img:/sub/b"), "hello\n");
     let ran = bench.run("export disk.img out.tar");
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stderr.contains("/.snap/monday: is a snapshot, and left out"), "{}", ran.stderr);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("/.snap/monday: is a snapshot, and left out"), "{}", ran.err);
     assert_eq!(bench.shell("tar tf out.tar | grep -c monday || true").trim(), "0");
     bench.shell("tar xf out.tar a && cmp a tree/a");
 }
@@ -61,7 +61,7 @@ fn snapshots_are_images_on_mounts() {
     let bench = snapped();
     bench.shell("mkdir mnt monday");
     let ran = run_as(&bench, "mount.spindle", "disk.img mnt -o rw");
-    assert!(ran.code == 0 && ran.stderr.contains("snapshots"), "{}", ran.stderr);
+    assert!(ran.code == 0 && ran.err.contains("snapshots"), "{}", ran.err);
     assert_eq!(bench.ok("cat mnt/.snap/monday:/sub/b"), "hello\n");
     bench.shell("! touch mnt/x 2>/dev/null");
     assert_eq!(run_as(&bench, "mount.spindle", "mnt/.snap/monday monday -o ro").code, 0);

@@ -3,7 +3,10 @@
 use super::Feature;
 use super::bench::*;
 use spindle_clock::Timestamp;
-use spindle_vfs::{Attr, FileKind, NewNode, Privilege, RenameMode, SetAttr, SetTime};
+use spindle_vfs::{
+    Attr, Cred, FallocateMode, FileKind, HandleId, Ino, NewNode, OpenFlags, Options, Privilege, RenameMode,
+    Result, SetAttr, SetTime, Vfs, XattrMode,
+};
 
 const ROOT: Privilege = Privilege::Root;
 
@@ -281,5 +284,99 @@ pub(super) fn flags_are_kept(b: &mut Bench<'_>) {
         assert_eq!(b.set(file, &set).flags, flags);
         b.remount();
         assert_eq!(b.getattr(file).unwrap().flags, flags);
+    }
+}
+
+/// A change of the file `name` of `dir` that file flags may forbid; the inode is the last argument.
+type Change = fn(&Vfs, Ino, &[u8], Ino) -> Result<()>;
+
+/// Opens a file, writes as `write` does, and closes it.
+fn opened(vfs: &Vfs, file: Ino, flags: OpenFlags, write: impl Fn(HandleId) -> Result<()>) -> Result<()> {
+    let handle = vfs.open(&Cred::root(), file, flags)?;
+    write(handle).and(vfs.close(handle))
+}
+
+const APPENDING: OpenFlags = OpenFlags { append: true, ..OpenFlags::WRITE };
+
+/// The changes, and whether an append-only file permits them.
+const CHANGES: &[(&str, bool, Change)] = &[
+    ("open for writing", false, |vfs, _, _, file| opened(vfs, file, OpenFlags::WRITE, |_| Ok(()))),
+    ("open to truncate", false, |vfs, _, _, file| {
+        opened(vfs, file, OpenFlags { truncate: true, ..APPENDING }, |_| Ok(()))
+    }),
+    ("append", true, |vfs, _, _, file| {
+        opened(vfs, file, APPENDING, |handle| vfs.write(&Cred::root(), handle, 0, b"more").map(drop))
+    }),
+    ("truncate", false, |vfs, _, _, file| set(vfs, file, &SetAttr { size: Some(1), ..SetAttr::default() })),
+    ("chmod", false, |vfs, _, _, file| set(vfs, file, &SetAttr { perm: Some(0o600), ..SetAttr::default() })),
+    ("chown", false, |vfs, _, _, file| set(vfs, file, &SetAttr { uid: Some(0), ..SetAttr::default() })),
+    ("touch", true, |vfs, _, _, file| {
+        let now = Some(SetTime::Now);
+        set(vfs, file, &SetAttr { atime: now, mtime: now, ..SetAttr::default() })
+    }),
+    ("utimes", false, |vfs, _, _, file| {
+        let then = Some(SetTime::At(Timestamp::new(5000, 0)));
+        set(vfs, file, &SetAttr { mtime: then, ..SetAttr::default() })
+    }),
+    ("link", false, |vfs, dir, _, file| {
+        let linked = vfs.link(&Cred::root(), file, dir, b"another")?;
+        vfs.forget(linked.ino, 1);
+        vfs.unlink(&Cred::root(), dir, b"another")
+    }),
+    ("rename", false, |vfs, dir, name, _| {
+        vfs.rename(&Cred::root(), (dir, name), (dir, b"other"), RenameMode::Replace)?;
+        vfs.rename(&Cred::root(), (dir, b"other"), (dir, name), RenameMode::Replace)
+    }),
+    ("unlink", false, |vfs, dir, name, _| vfs.unlink(&Cred::root(), dir, name)),
+];
+
+fn set(vfs: &Vfs, file: Ino, set: &SetAttr) -> Result<()> {
+    vfs.setattr(&Cred::root(), file, set, None).map(drop)
+}
+
+/// Promise: through the front, file flags forbid even the superuser what a BSD forbids: all changes
+/// of an immutable file and of names in an immutable directory, and of what is append-only all but
+/// appending, new names, and the present time.
+pub(super) fn flags_forbid_changes(b: &mut Bench<'_>) {
+    if !b.has(Feature::Flags) {
+        return;
+    }
+    let dir = b.make(b.root(), "dir", FileKind::Directory);
+    let vfs = Vfs::new(b.shared(), Options::default());
+    let set_flags =
+        |ino, flags| set(&vfs, ino, &SetAttr { flags: Some(flags), ..SetAttr::default() }).unwrap();
+    let root = Cred::root();
+    // UF_IMMUTABLE, SF_IMMUTABLE, UF_APPEND, SF_APPEND.
+    for (flags, immutable) in [(0x2, true), (0x2_0000, true), (0x4, false), (0x4_0000, false)] {
+        let file = b.file(dir, "file");
+        b.put(file, 0, b"some");
+        let xattr = |vfs: &Vfs| vfs.setxattr(&root, file, b"user.x", b"1", XattrMode::Set);
+        let zero = |handle| vfs.fallocate(handle, FallocateMode::PunchHole, 0, 4);
+        let held = vfs.open(&root, file, APPENDING).unwrap();
+        set_flags(file, flags);
+        for (what, appends, change) in CHANGES {
+            let done = change(&vfs, dir, b"file", file);
+            let expected = if *appends && !immutable { 0 } else { EPERM };
+            assert_eq!(errno(&done), expected, "{what} of a file with the flags {flags:#x}");
+        }
+        refuses(xattr(&vfs), &[EPERM]);
+        refuses(zero(held), &[EPERM]);
+        vfs.close(held).unwrap();
+        set_flags(file, 0);
+        set_flags(dir, flags);
+        let made = vfs.create(&root, dir, b"new", &NewNode::new(FileKind::Regular, 0o644));
+        assert_eq!(errno(&made), if immutable { EPERM } else { 0 }, "a name below the flags {flags:#x}");
+        refuses(vfs.unlink(&root, dir, b"file"), &[EPERM]);
+        refuses(vfs.rename(&root, (dir, b"file"), (vfs.root(), b"file"), RenameMode::Replace), &[EPERM]);
+        set_flags(dir, 0);
+        if let Ok(made) = made {
+            vfs.forget(made.ino, 1);
+            vfs.unlink(&root, dir, b"new").unwrap();
+        }
+        for (what, _, change) in CHANGES {
+            let done = change(&vfs, dir, b"file", file);
+            assert_eq!(errno(&done), 0, "{what} of a file without flags");
+        }
+        b.forget(file, 1);
     }
 }

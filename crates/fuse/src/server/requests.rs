@@ -11,6 +11,7 @@ use crate::protocol::{
     Directory, Negotiation, NodeId, Operation, Reply, Request, init, open, setxattr, write,
 };
 use crate::readdir::walk;
+use spindle_vfs::access::permit_fallocate_by_flags;
 use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
     Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
@@ -479,6 +480,7 @@ impl Server {
         let by = cred(req);
         let allowed = self
             .permit_write(ino, offset.saturating_add(length))
+            .and_then(|()| permit_fallocate_by_flags(self.fs.getattr(ino)?.flags, mode))
             .and_then(|()| if by.is_root() { Ok(()) } else { self.clear_setid(ino) });
         let result = allowed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, by.privilege()));
         self.reply_change(result, reply);

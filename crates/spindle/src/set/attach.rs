@@ -12,7 +12,7 @@ use super::open::{OpenSet, open_area};
 use crate::control::Name;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, open_device_unlocked, reasons};
-use crate::path::{child, resolve, resolve_parent};
+use crate::path::{child, create, resolve, resolve_parent};
 use crate::text::{counted, quoted};
 use crate::transfer::{CHUNK, ImageSource, Sink, Source, check_name, join, split};
 use crate::walk::{Walk, When};
@@ -346,8 +346,7 @@ impl Maker<'_> {
             self.remove(parent.ino(), &unfinished)?;
         }
         let dir = NewNode::new(FileKind::Directory, 0o755);
-        let root = fs.create(parent.ino(), &unfinished, &dir, Privilege::Root).named(&unfinished)?;
-        let root = Node::new(self.vfs, root);
+        let root = create(self.vfs, parent.ino(), &unfinished, &dir).named(&unfinished)?;
         let made = self.fill(&root, &unfinished, attached).and_then(|()| {
             let (from, to) = ((parent.ino(), &unfinished[..]), (parent.ino(), name));
             Ok(fs.rename(from.0, from.1, to.0, to.1, RenameMode::NoReplace, Privilege::Root)?)
@@ -362,13 +361,11 @@ impl Maker<'_> {
 
     /// Makes all files in the directory `root`, which is called `name` meanwhile.
     fn fill(&self, root: &Node<'_>, name: &[u8], attached: &mut Attached) -> Result<()> {
-        let fs = self.vfs.fs();
         match (&self.attach.brought, self.tree) {
             (Brought::Raw(files), _) => {
                 for (file, range) in files.iter().zip(ranges(files, self.device)?) {
                     let new = NewNode::new(FileKind::Regular, 0o644);
-                    let made = fs.create(root.ino(), &file.name, &new, Privilege::Root).named(&file.name)?;
-                    let made = Node::new(self.vfs, made);
+                    let made = create(self.vfs, root.ino(), &file.name, &new).named(&file.name)?;
                     self.place_raw(made.ino(), range, attached).named(&file.name)?;
                 }
                 Ok(())

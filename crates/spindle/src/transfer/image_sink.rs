@@ -6,17 +6,19 @@
 //! that would be in the place of the image's log is left out, with a warning.
 
 use super::{
-    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, names, split,
+    Asked, Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, names, split,
     time_misfit,
 };
 use crate::error::{Context, Error, Result};
-use crate::path::{child, resolve};
+use crate::flags;
+use crate::path::{change, child, create, permit_name, resolve};
+use crate::text::quoted;
 use spindle_clock::Timestamp;
 use spindle_ffs::LOG_NAME;
 use spindle_vfs::Node as Held;
 use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
-    Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
+    Attr, Cred, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
     XattrMode,
 };
 
@@ -56,6 +58,7 @@ pub struct ImageSink<'a> {
     without_log: bool,
     /// What to call with an attribute that the format cannot store.
     failed: Option<Failed<'a>>,
+    asked: Asked,
     left_out: LeftOut,
     buffer: Vec<u8>,
 }
@@ -113,6 +116,7 @@ impl<'a> ImageSink<'a> {
             acls,
             without_log: root.ino() == fs.root(),
             failed: None,
+            asked: Asked::default(),
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
         }
@@ -123,6 +127,12 @@ impl<'a> ImageSink<'a> {
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
+    }
+
+    /// Returns a sink that also calls `failed` with each file that loses what was asked for.
+    #[must_use]
+    pub fn asking_for(self, asked: Asked) -> Self {
+        Self { asked, ..self }
     }
 
     /// Returns a sink that also leaves out the log of a source that is a whole tree, wherever that
@@ -149,7 +159,7 @@ impl<'a> ImageSink<'a> {
             let dir = match self.lookup_dir(name) {
                 Err(e) if e.is(&FsError::NotFound) => {
                     let node = self.node(FileKind::Directory, 0o755, self.new.uid, self.new.gid);
-                    Held::new(self.vfs, self.fs.create(self.top(), name, &node, Privilege::Root)?)
+                    create(self.vfs, self.top(), name, &node).named(name)?
                 }
                 other => other.named(name)?,
             };
@@ -185,13 +195,15 @@ impl<'a> ImageSink<'a> {
     }
 
     fn leave(&mut self) -> Result<()> {
+        let names: Vec<&[u8]> = self.stack.iter().map(|open| &open.name[..]).collect();
+        let path = names.join(&b'/');
         if let Some(OpenDir { name, dir, attrs: Some(attrs) }) = self.stack.pop() {
-            self.set_final(dir.ino(), &attrs).named(&name)?;
+            self.set_final(dir.ino(), &path, &attrs).named(&name)?;
         }
         Ok(())
     }
 
-    fn set_final(&self, ino: Ino, attrs: &FinalAttrs) -> Result<()> {
+    fn set_final(&mut self, ino: Ino, path: &[u8], attrs: &FinalAttrs) -> Result<()> {
         let set = SetAttr {
             atime: Some(SetTime::At(self.in_range(attrs.atime.unwrap_or(attrs.mtime)))),
             mtime: Some(SetTime::At(self.in_range(attrs.mtime))),
@@ -201,9 +213,19 @@ impl<'a> ImageSink<'a> {
             ..SetAttr::default()
         };
         self.fs.setattr(ino, &set, Privilege::Root)?;
-        if attrs.flags != 0 {
+        let kept = attrs.flags & self.fs.limits().file_flags;
+        let lost = attrs.flags & !kept;
+        if lost != 0 {
+            let failed = self.failed.filter(|_| self.asked.flags);
+            let lost = || {
+                let names = flags::names(lost);
+                Error::new(format!("its file flags ({names}) are left out: the image has none"))
+            };
+            self.left_out.flags.lose(path, failed, lost)?;
+        }
+        if kept != 0 {
             // Set last, because some flags forbid all other changes.
-            let set = SetAttr { flags: Some(attrs.flags), ..SetAttr::default() };
+            let set = SetAttr { flags: Some(kept), ..SetAttr::default() };
             self.fs.setattr(ino, &set, Privilege::Root)?;
         }
         Ok(())
@@ -234,7 +256,7 @@ impl<'a> ImageSink<'a> {
             return Ok(());
         }
         let perm = self.set_xattrs(ino, path, meta)?;
-        self.set_final(ino, &FinalAttrs { perm, ..FinalAttrs::of_meta(meta) })
+        self.set_final(ino, path, &FinalAttrs { perm, ..FinalAttrs::of_meta(meta) })
     }
 
     /// Sets the attributes of a file, in the place of lists that it has got from its directory.
@@ -262,7 +284,14 @@ impl<'a> ImageSink<'a> {
                         self.lose_list(path, name)?;
                     }
                 }
-                Err(FsError::NotSupported) => self.left_out.xattrs.add(path),
+                Err(FsError::NotSupported) => {
+                    let failed = self.failed.filter(|_| self.asked.xattrs);
+                    let lost = || {
+                        let name = quoted(name);
+                        Error::new(format!("its attribute {name} is left out: the image cannot store it"))
+                    };
+                    self.left_out.xattrs.lose(path, failed, lost)?;
+                }
                 set => set.named(name)?,
             }
         }
@@ -272,11 +301,7 @@ impl<'a> ImageSink<'a> {
     /// Reports a list that the image cannot have.
     fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
         const NONE: &str = "the image has none (on UFS2, tunefs -a enable switches them on)";
-        let Some(failed) = self.failed else {
-            self.left_out.lists.add(path);
-            return Ok(());
-        };
-        failed(path, acl::left_out(name, NONE))
+        self.left_out.lists.lose(path, self.failed, || acl::left_out(name, NONE))
     }
 
     /// Removes the file `name` if it exists; refuses to remove a directory.
@@ -286,32 +311,34 @@ impl<'a> ImageSink<'a> {
             Err(FsError::NotFound) => Ok(()),
             Err(e) => Err(e.into()),
             Ok(there) if there.is_dir() => Err(Error::new("cannot replace a directory with a file")),
-            Ok(_) => Ok(self.fs.unlink(dir, name)?),
+            Ok(there) => {
+                let held = [self.fs.getattr(dir)?.flags, there.attr().flags];
+                flags::explained(self.vfs.unlink(&Cred::root(), dir, name), &held)
+            }
         }
     }
 
     fn create(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
-        let attr = match self.fs.create(self.top(), name, node, Privilege::Root) {
-            Err(FsError::Exists) => {
+        match create(self.vfs, self.top(), name, node) {
+            Err(error) if error.is(&FsError::Exists) => {
                 self.remove_existing(name)?;
-                self.fs.create(self.top(), name, node, Privilege::Root)?
+                create(self.vfs, self.top(), name, node)
             }
-            other => other?,
-        };
-        Ok(Held::new(self.vfs, attr))
+            made => made,
+        }
     }
 
     fn put_directory(&mut self, path: &[u8], meta: &Meta) -> Result<()> {
         let name = split(path).1;
         let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
-        let (dir, made) = match self.fs.create(self.top(), name, &node, Privilege::Root) {
-            Ok(attr) => (Held::new(self.vfs, attr), true),
-            Err(FsError::Exists) => match self.lookup_dir(name) {
+        let (dir, made) = match create(self.vfs, self.top(), name, &node) {
+            Ok(dir) => (dir, true),
+            Err(error) if error.is(&FsError::Exists) => match self.lookup_dir(name) {
                 Ok(dir) => (dir, false),
                 Err(e) if e.is(&FsError::NotDirectory) => (self.create(name, &node)?, true),
                 Err(e) => return Err(e),
             },
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(e),
         };
         let mut attrs = None;
         if self.new.preserve {
@@ -332,15 +359,14 @@ impl<'a> ImageSink<'a> {
             done = done.and(self.leave());
         }
         if let Some(attrs) = self.root_final.take() {
-            done = done.and(self.set_final(self.root, &attrs));
+            done = done.and(self.set_final(self.root, b"", &attrs));
         }
         done
     }
 
     fn set_owner(&self, ino: Ino, meta: &Meta) -> Result<()> {
         let set = SetAttr { uid: Some(meta.uid), gid: Some(meta.gid), ..SetAttr::default() };
-        self.fs.setattr(ino, &set, Privilege::Root)?;
-        Ok(())
+        change(self.vfs, ino, &set)
     }
 
     fn put_file(&mut self, path: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
@@ -377,15 +403,20 @@ impl<'a> ImageSink<'a> {
     fn put_link(&mut self, name: &[u8], first: &[u8]) -> Result<()> {
         let fs = self.fs;
         let first = self.resolve(first, false).context("link to")?;
-        let linked = match fs.link(first.ino(), self.top(), name, Privilege::Root) {
-            Err(FsError::Exists) => {
+        // The flags of the file itself, which was copied before, are not yet in force.
+        let link = || {
+            permit_name(self.vfs, self.top(), name)?;
+            Ok(fs.link(first.ino(), self.top(), name, Privilege::Root)?)
+        };
+        let linked: Attr = match link() {
+            Err(error) if Error::is(&error, &FsError::Exists) => {
                 if child(self.vfs, self.top(), name)?.ino() == first.ino() {
                     return Ok(());
                 }
                 self.remove_existing(name)?;
-                fs.link(first.ino(), self.top(), name, Privilege::Root)?
+                link()?
             }
-            other => other?,
+            linked => linked?,
         };
         fs.forget(linked.ino, 1);
         Ok(())

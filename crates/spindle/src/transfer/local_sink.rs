@@ -9,9 +9,12 @@
 //! by those of `rustix`, some of which are system calls in any case.
 
 use super::{
-    Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, join, names, split,
+    Asked, Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, join, names,
+    split,
 };
 use crate::error::{Context, Error, Result};
+use crate::flags;
+use crate::text::quoted;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, setxattr};
 use rustix::io::Errno;
 use spindle_clock::Timestamp;
@@ -46,6 +49,7 @@ pub struct LocalSink<'a> {
     in_place: Option<OpenInPlace>,
     /// What to call when an attribute cannot be set, if the file stays without it.
     failed: Option<Failed<'a>>,
+    asked: Asked,
     is_root: bool,
     umask: u32,
     left_out: LeftOut,
@@ -77,6 +81,7 @@ impl<'a> LocalSink<'a> {
             preserve,
             in_place: None,
             failed: None,
+            asked: Asked::default(),
             is_root,
             umask,
             left_out: LeftOut::default(),
@@ -96,6 +101,12 @@ impl<'a> LocalSink<'a> {
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
+    }
+
+    /// Returns a sink that also calls `failed` with each file that loses what was asked for.
+    #[must_use]
+    pub fn asking_for(self, asked: Asked) -> Self {
+        Self { asked, ..self }
     }
 
     /// Passes over a failure to set an attribute of the file at `path`, if that is wanted. Returns
@@ -154,7 +165,7 @@ impl<'a> LocalSink<'a> {
         Ok(())
     }
 
-    /// Sets extended attributes and access control lists by `set`. Returns the permissions of the
+    /// Sets extended attributes and access control lists by `set`; file flags are lost. Returns the permissions of the
     /// file, which are others if it loses its list.
     fn set_xattrs(
         &mut self,
@@ -163,6 +174,14 @@ impl<'a> LocalSink<'a> {
         set: impl Fn(&OsStr, &[u8]) -> rustix::io::Result<()>,
     ) -> Result<u32> {
         let mut perm = meta.perm;
+        if meta.flags != 0 {
+            let failed = self.failed.filter(|_| self.asked.flags);
+            let lost = || {
+                let names = flags::names(meta.flags);
+                Error::new(format!("its file flags ({names}) are left out: this system has none"))
+            };
+            self.left_out.flags.lose(path, failed, lost)?;
+        }
         for (name, value) in &meta.xattrs {
             let list = spindle_ffs::acl::for_linux(name, value);
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
@@ -179,7 +198,12 @@ impl<'a> LocalSink<'a> {
                     }
                 }
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {
-                    self.left_out.xattrs.add(path);
+                    let failed = self.failed.filter(|_| self.asked.xattrs);
+                    let lost = || {
+                        let name = quoted(name);
+                        Error::new(format!("its attribute {name} is left out: it cannot be stored here"))
+                    };
+                    self.left_out.xattrs.lose(path, failed, lost)?;
                 }
                 done => {
                     self.attribute(path, "extended attributes", done)?;
@@ -191,11 +215,8 @@ impl<'a> LocalSink<'a> {
 
     /// Reports a list that the file system here cannot have.
     fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
-        let Some(failed) = self.failed else {
-            self.left_out.lists.add(path);
-            return Ok(());
-        };
-        failed(path, acl::left_out(name, "the file system does not take it"))
+        let lost = || acl::left_out(name, "the file system does not take it");
+        self.left_out.lists.lose(path, self.failed, lost)
     }
 
     /// Sets owner and group by `set`. Returns false if they are not those of `meta`.

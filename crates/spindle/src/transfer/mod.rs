@@ -221,11 +221,24 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 /// then goes on, unless this returns an error.
 pub type Failed<'a> = &'a dyn Fn(&[u8], Error) -> Result<()>;
 
+/// The metadata that the user has asked to keep by an option: what of it a file loses is passed to
+/// what is called with failures, and so makes a command fail. What nobody has asked for by name is
+/// one warning at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Extended attributes.
+    pub xattrs: bool,
+    /// BSD file flags.
+    pub flags: bool,
+}
+
 /// What was left out, for one warning at the end.
 #[derive(Debug, Default)]
 struct LeftOut {
     /// Extended attributes that the target cannot store.
     xattrs: Of,
+    /// File flags that the target cannot store.
+    flags: Of,
     /// Access control lists that the target does not have.
     lists: Of,
     /// Sockets, which a tar stream cannot contain.
@@ -241,9 +254,27 @@ struct LeftOut {
 struct Of {
     count: u64,
     first: Vec<Vec<u8>>,
+    /// How many of them have got messages of their own.
+    named: u64,
 }
 
+/// Most losses of a kind that get messages of their own.
+const NAMED: u64 = 20;
+
 impl Of {
+    /// Passes a loss of the file at `path` to `failed`, if there is one and it has not been called
+    /// too often.
+    fn lose(&mut self, path: &[u8], failed: Option<Failed<'_>>, error: impl FnOnce() -> Error) -> Result<()> {
+        self.add(path);
+        match failed {
+            Some(failed) if self.named < NAMED => {
+                self.named += 1;
+                failed(path, error())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Adds a thing of the file at `path`.
     fn add(&mut self, path: &[u8]) {
         self.count += 1;
@@ -256,14 +287,17 @@ impl Of {
 impl LeftOut {
     /// Logs a warning about each kind of omitted object.
     fn warn(&self) {
-        for (Of { count, first }, what) in [
+        for (Of { count, first, named }, what) in [
             (&self.xattrs, "extended attributes, which the target cannot store"),
+            (&self.flags, "sets of file flags, which the target does not have"),
             (&self.lists, "access control lists, which the target does not have"),
             (&self.sockets, "sockets, which a tar stream cannot contain"),
             (&self.owners, "owners, which only root can set"),
             (&self.logs, "log of another file system, whose name is kept for the log of the image"),
         ] {
-            if *count > 0 {
+            if *named > 0 && count > named {
+                log::warn!("left out: {count} {what}, of which {named} are named above");
+            } else if *named == 0 && *count > 0 {
                 let shown = |path: &Vec<u8>| if path.is_empty() { "/".into() } else { quoted(path) };
                 let names: Vec<String> = first.iter().map(shown).collect();
                 let more = if *count > first.len() as u64 { " …" } else { "" };

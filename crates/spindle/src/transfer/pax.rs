@@ -4,6 +4,10 @@ use crate::error::{Error, Result};
 use spindle_clock::Timestamp;
 use std::collections::BTreeMap;
 
+/// Key of the record of BSD's file flags: their names with commas between them (star(5), tar(5) of
+/// libarchive).
+pub const FFLAGS: &[u8] = b"SCHILY.fflags";
+
 /// Records by key; a later record replaces an earlier one. Their number and size are limited, so a
 /// hostile stream cannot use up the memory.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,10 @@
 //! fixed limits is allocated only as data arrives.
 
 use super::acl;
-use super::pax::{self, Records};
+use super::pax::{self, FFLAGS, Records};
 use super::{Body, Content, Extents, Meta, Node, Sink, Source};
 use crate::error::{Context, Error, Result};
+use crate::flags::{self, SNAPSHOT};
 use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 use std::collections::BTreeMap;
@@ -411,9 +412,19 @@ fn meta(header: &Header, extended: &Extended) -> Result<Meta> {
         atime: time("atime")?,
         mtime,
         birthtime: time("LIBARCHIVE.creationtime")?,
-        flags: 0,
+        flags: flags(
+            extended.records.get(FFLAGS).or_else(|| extended.global.get(FFLAGS)).unwrap_or_default(),
+        ),
         xattrs: xattrs.into_iter().collect(),
     })
+}
+
+/// Returns the BSD file flags of a record. Names that BSD does not have, such as those of ext4, and
+/// the flag of a snapshot, which only a file system sets, count for nothing.
+fn flags(names: &[u8]) -> u32 {
+    let names = names.split(|byte| matches!(byte, b',' | b' '));
+    let known = names.filter_map(|name| std::str::from_utf8(name).ok().and_then(flags::value));
+    known.fold(0, |flags, flag| flags | flag) & !SNAPSHOT
 }
 
 /// The content of an entry.

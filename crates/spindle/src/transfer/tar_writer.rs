@@ -1,11 +1,13 @@
 //! A tar stream as a sink: ustar headers, and extended headers of pax for values that do not fit.
 //!
 //! The same tree gives the same bytes. Extended headers hold long names, large numbers,
-//! nanoseconds, extended attributes (`SCHILY.xattr.`), access control lists (`SCHILY.acl.`), and
-//! the maps of sparse files (GNU's format 1.0).
+//! nanoseconds, extended attributes (`SCHILY.xattr.`), access control lists (`SCHILY.acl.`),
+//! BSD's file flags by name (`SCHILY.fflags`, as star and libarchive have them), and the maps of sparse files (GNU's format 1.0).
 
+use super::pax::FFLAGS;
 use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, pax};
 use crate::error::{Context, Error, Result};
+use crate::flags;
 use spindle_vfs::Rdev;
 use std::io::Write;
 use tar::{EntryType, Header};
@@ -96,6 +98,9 @@ impl<'a, W: Write> TarWriter<'a, W> {
                 ustar.set_device_major(major);
                 ustar.set_device_minor(minor);
             }
+        }
+        if meta.flags != 0 {
+            pax::append(&mut records, FFLAGS, flags::names(meta.flags).as_bytes());
         }
         for (name, value) in &meta.xattrs {
             match acl::record(name, value) {

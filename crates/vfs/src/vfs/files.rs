@@ -290,6 +290,7 @@ impl Vfs {
     /// Allocates, zeroes or frees a range of an open file.
     pub fn fallocate(&self, handle: HandleId, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let file = self.writable(handle)?;
+        access::permit_fallocate_by_flags(self.fs.getattr(file.ino)?.flags, mode)?;
         let _steady = file.append.read();
         self.fs.fallocate(file.ino, mode, offset, len, file.by)
     }

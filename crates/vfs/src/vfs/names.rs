@@ -33,8 +33,8 @@ impl Vfs {
         Ok(attr)
     }
 
-    /// Checks that names can be added to `dir`, and returns its attributes.
-    fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
+    /// Checks that the name can be added to `dir`, and returns its attributes.
+    pub fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.search(cred, dir)?;
         let attr = self.fs.getattr(dir)?;
         let allowed = if attr.kind == FileKind::Directory {

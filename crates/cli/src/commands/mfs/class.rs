@@ -5,9 +5,10 @@ use crate::image::{self, ReadArgs, WriteArgs};
 use crate::output::Output;
 use crate::target::{ImagePath, Target};
 use crate::text;
+use spindle::flags;
 use spindle::path::resolve;
 use spindle::set::{self, CLASS_ATTRIBUTE};
-use spindle_vfs::{Error, Privilege, Vfs, XattrMode};
+use spindle_vfs::{Cred, Error, Vfs, XattrMode};
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
@@ -43,14 +44,13 @@ pub fn run(target: &OsStr, name: Option<&str>) -> Result<ExitCode> {
 
 fn set_class(vfs: &Vfs, target: &ImagePath, name: &str) -> Result<()> {
     let node = resolve(vfs, &target.path, true).context(&target.image)?;
-    let fs = vfs.fs();
-    let set = fs.setxattr(node.ino(), CLASS_ATTRIBUTE, name.as_bytes(), XattrMode::Set, Privilege::Root);
+    let set = vfs.setxattr(&Cred::root(), node.ino(), CLASS_ATTRIBUTE, name.as_bytes(), XattrMode::Set);
     let refused = |what: &str| Err(Failure::new(what)).context(target.display());
     match set {
         Err(Error::NotEmpty) => refused(
             "it has data in blocks of another size than those of the class; copy it into a directory of the class",
         ),
         Err(Error::Invalid) => refused("a file of this kind has no data"),
-        other => Ok(other.context(target.display())?),
+        other => Ok(flags::explained(other, &[node.attr().flags]).context(target.display())?),
     }
 }
