@@ -42,8 +42,8 @@ use std::process::ExitCode;
 ///
 /// What cannot be copied is listed on standard error, and copying goes on, unless the target is
 /// full or fails: a file, directory or attribute is left out, and zeros stand in place of what
-/// cannot be read of a file in a damaged image. Files of an image that claim the same space are copied and named:
-/// one of them has contents of the other. The exit code is then 1.
+/// cannot be read of a file in a damaged image. Files of an image that claim the same space are
+/// copied and named: one of them has contents of the other. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle cp -r src disk.img:/usr

@@ -30,8 +30,8 @@ use std::process::ExitCode;
 ///
 /// What cannot be exported is listed on standard error, and export goes on, unless the target is
 /// full or fails: a file, directory or attribute is left out, and zeros stand in place of what
-/// cannot be read of a file in a damaged image. Files that claim the same space are exported and named: one of them
-/// has contents of the other. The exit code is then 1.
+/// cannot be read of a file in a damaged image. Files that claim the same space are exported and
+/// named: one of them has contents of the other. The exit code is then 1.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle export disk.img@s1a root/

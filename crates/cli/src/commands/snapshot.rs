@@ -96,7 +96,7 @@ impl Row {
             path: snapshot.path.as_deref().map(printable),
             made: attr.map(|attr| made(attr).secs),
             size_bytes: attr.map(|attr| attr.size),
-            used_bytes: attr.map(|attr| attr.blocks * 512),
+            used_bytes: attr.map(|attr| attr.blocks512 * 512),
         }
     }
 }
@@ -114,7 +114,7 @@ fn line(snapshot: &Snapshot) -> String {
     };
     match &snapshot.attr {
         Some(attr) => {
-            let (size, used) = (number::bytes(attr.size), number::bytes(attr.blocks * 512));
+            let (size, used) = (number::bytes(attr.size), number::bytes(attr.blocks512 * 512));
             format!("{}  {size:>10}  {used:>10} used  {name}", time(made(attr), false))
         }
         None => format!("{name}: its inode is not that of a snapshot, or cannot be read"),
