@@ -6,13 +6,18 @@ use crate::support::Bench;
 /// Returns a bench with an image that has a tree and a snapshot, in which nothing has a copy: it
 /// reads as the whole image.
 fn snapped() -> Bench {
+    snapped_with("")
+}
+
+/// Returns the same, after these commands of `debug`, too.
+fn snapped_with(more: &str) -> Bench {
     let bench = Bench::new();
     bench.shell("mkdir -p tree/sub tree/.snap; head -c 300k /dev/urandom >tree/a; echo hello >tree/sub/b");
     bench.shell("truncate -s 16m tree/.snap/monday");
     bench.ok("newfs -s 16m disk.img");
     bench.ok("import tree disk.img:/");
-    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["inode"].as_u64().unwrap();
-    let set = format!("set /.snap/monday flags 0x200000; setsuper fs_snapinum[0] {ino}");
+    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["ino"].as_u64().unwrap();
+    let set = format!("set /.snap/monday flags 0x200000; setsuper fs_snapinum[0] {ino}; {more}");
     bench.run_args(["debug", "-w", "disk.img", &set]);
     bench
 }
@@ -22,14 +27,14 @@ fn snapped() -> Bench {
 #[test]
 fn snapshots_are_listed() {
     let bench = snapped();
-    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["inode"].clone();
+    let ino = bench.json("stat --json disk.img:/.snap/monday")[0]["ino"].clone();
     let list = bench.json("snapshot list --json disk.img")["snapshots"].clone();
     assert_eq!(list[0]["path"], "/.snap/monday");
     assert_eq!((&list[0]["inode"], &list[0]["size_bytes"]), (&ino, &(16 << 20).into()));
     assert!(list[0]["used_bytes"].as_u64().unwrap() < 1 << 20, "{list}");
     let text = bench.ok("snapshot list disk.img");
     assert!(text.lines().count() == 1 && text.trim_end().ends_with("/.snap/monday"), "{text}");
-    bench.run_args(["debug", "--force", "-w", "disk.img", "setsuper fs_snapinum[1] 3999"]);
+    let bench = snapped_with("setsuper fs_snapinum[1] 3999");
     let text = bench.ok("snapshot list disk.img");
     assert!(text.contains("(inode 3999, without a name): its inode is not that of a snapshot"), "{text}");
     bench.ok("newfs -s 16m none.img");
