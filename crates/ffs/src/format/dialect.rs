@@ -5,6 +5,7 @@
 //! the evidence is looked at in a fixed order, and what is not known is an [`Objection`] to
 //! writing, with the reason and the remedy.
 
+use crate::format::beside::{DIRBLKSIZ, LARGE_DIRBLKSIZ};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_DYNAMICPOSTBLFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC,
@@ -31,6 +32,12 @@ pub enum Dialect {
     Bsd43,
     /// 4.4BSD, and systems that keep to it: nothing that the BSDs disagree on is in use.
     Bsd44,
+    /// Mac OS X, and what NetBSD and OpenBSD make for it: a label in front of the superblock.
+    Apple,
+    /// NEXTSTEP: old inodes, and directories in chunks of 1024 bytes.
+    NextStep,
+    /// OPENSTEP and Rhapsody: new inodes, and directories in chunks of 1024 bytes, without a label.
+    OpenStep,
 }
 
 impl std::fmt::Display for Dialect {
@@ -43,6 +50,9 @@ impl std::fmt::Display for Dialect {
             Self::Sun { x86: true } => "Sun (x86)",
             Self::Bsd43 => "4.3BSD",
             Self::Bsd44 => "4.4BSD",
+            Self::Apple => "Apple",
+            Self::NextStep => "NEXTSTEP",
+            Self::OpenStep => "OPENSTEP",
         })
     }
 }
@@ -58,7 +68,14 @@ impl std::str::FromStr for Dialect {
             "sunx86" => Self::Sun { x86: true },
             "43bsd" | "4.3bsd" | "42bsd" | "4.2bsd" => Self::Bsd43,
             "44bsd" | "4.4bsd" => Self::Bsd44,
-            _ => return Err(format!("{name}: not freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd")),
+            "apple" => Self::Apple,
+            "nextstep" => Self::NextStep,
+            "openstep" => Self::OpenStep,
+            _ => {
+                return Err(format!(
+                    "{name}: not freebsd, netbsd, openbsd, sun, sunx86, 43bsd, 44bsd, apple, nextstep or openstep"
+                ));
+            }
         })
     }
 }
@@ -67,7 +84,27 @@ impl std::str::FromStr for Dialect {
 pub(crate) const FS_QUOTA_MAGIC: u32 = 0xb746_915e;
 
 impl Dialect {
-    /// Detects the dialect of a superblock whose layout is known.
+    /// Returns the dialect whose fields and habits it has, where it has none of its own.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        match self {
+            Self::Apple | Self::OpenStep => Self::Bsd44,
+            Self::NextStep => Self::Bsd43,
+            other => other,
+        }
+    }
+
+    /// Returns the bytes of a directory chunk.
+    #[must_use]
+    pub const fn dirblksiz(self) -> u32 {
+        match self {
+            Self::Apple | Self::NextStep | Self::OpenStep => LARGE_DIRBLKSIZ,
+            _ => DIRBLKSIZ,
+        }
+    }
+
+    /// Detects the dialect of a superblock whose layout is known, without what stands beside it
+    /// ([`crate::format::beside`]).
     #[must_use]
     pub fn detect(fs: &Fs, raw: &[u8], layout: &Layout) -> Self {
         match layout.inode_format {
@@ -118,7 +155,7 @@ impl Dialect {
             // In UFS1 its kernel takes them from the old place at each mount.
             Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags.cast_unsigned().into(),
             Self::OpenBsd => fs.fs_metackhash,
-            Self::Sun { .. } | Self::Bsd43 => 0,
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep => 0,
             _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags,
             _ => fs.fs_old_flags.cast_unsigned().into(),
         }
@@ -130,7 +167,7 @@ impl Dialect {
         match self {
             Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags &= !old,
             Self::OpenBsd => fs.fs_metackhash &= !bits,
-            Self::Sun { .. } | Self::Bsd43 => {}
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep => {}
             _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags &= !bits,
             _ => fs.fs_old_flags &= !old,
         }
@@ -184,8 +221,8 @@ impl Dialect {
             Self::FreeBsd => common | FREEBSD_NFS4ACLS | FREEBSD_METACKHASH,
             Self::NetBsd => common | NETBSD_DOWAPBL | NETBSD_DOQUOTA2 | NETBSD_NFS4ACLS,
             Self::OpenBsd => FS_UNCLEAN | FS_FLAGS_UPDATED,
-            Self::Bsd44 => common,
-            Self::Sun { .. } | Self::Bsd43 => 0,
+            Self::Bsd44 | Self::Apple | Self::OpenStep => common,
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep => 0,
         }
     }
 }
@@ -217,7 +254,7 @@ pub(crate) const CHECK: &str =
 /// and 4.3BSD have no clean flag, so theirs is clean unless it says that it was changed
 /// (`fs_fmod`): they write that as 0, and we, and the 4.4BSDs, as 1 while it is in use.
 pub(crate) const fn is_marked_clean(fs: &Fs, dialect: Dialect) -> bool {
-    fs.fs_clean == 1 || matches!(dialect, Dialect::Bsd43) && fs.fs_fmod == 0
+    fs.fs_clean == 1 || matches!(dialect.base(), Dialect::Bsd43) && fs.fs_fmod == 0
 }
 
 /// Returns everything that speaks against writing to the file system; empty if it is safe. With
@@ -230,6 +267,10 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
     };
     let bits = dialect.flags(fs, layout);
 
+    if matches!(dialect, Dialect::NextStep | Dialect::OpenStep) {
+        let what = format!("{dialect} wrote it, and what that expects of a writer is not known well enough");
+        object(what, "copy its files to a file system of another dialect", false);
+    }
     if let Dialect::Sun { x86 } = dialect {
         let state = if x86 { fs.fs_old_npsect } else { FsSun::decode(raw, layout.endian).fs_state };
         if fs.fs_clean == FsSun::FSLOG {

@@ -128,7 +128,7 @@ impl Superblock {
             return Ok(None);
         }
         let bytes = device.info().size_bytes;
-        let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes))?;
+        let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes), device)?;
         let layout = &found.layout;
         let copy_at = (at != standard).then_some(at);
         if copy_at.is_some() && !(0..layout.fs_ncg).any(|cgx| layout.byte(layout.cgsblock(cgx)) == at) {

@@ -6,6 +6,7 @@
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
 use crate::format::acl::AclKind;
+use crate::format::beside;
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::{Dialect, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
@@ -143,9 +144,7 @@ impl Superblock {
                 continue;
             };
             let extent = Extent::Whole(device.info().size_bytes);
-            let Ok(layout) = Layout::check(&fs, &raw, endian, at, extent) else { continue };
-            let dialect = Dialect::detect(&fs, &raw, &layout);
-            let torn = Self { fs, layout, dialect, raw, salvaged: None };
+            let Ok(torn) = Self::interpreted(raw, &fs, endian, at, extent, device) else { continue };
             let confirmed = (0..torn.layout.fs_ncg)
                 .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
                 .find_map(|place| Self::read_replica(device, place, at).ok())
@@ -158,7 +157,29 @@ impl Superblock {
     }
 
     fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
-        Self::checked_in(raw, fs, endian, sblockloc, Extent::Whole(device.info().size_bytes))
+        Self::checked_in(raw, fs, endian, sblockloc, Extent::Whole(device.info().size_bytes), device)
+    }
+
+    /// Returns the superblock that these bytes are, whatever its check-hash says.
+    fn interpreted(
+        raw: Vec<u8>,
+        fs: &Fs,
+        endian: Endian,
+        sblockloc: u64,
+        extent: Extent,
+        device: &dyn Device,
+    ) -> Result<Self> {
+        let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
+        let dialect = beside::dialect(device, &layout, Dialect::detect(fs, &raw, &layout));
+        let mut superblock = Self { fs: *fs, layout, dialect, raw, salvaged: None };
+        superblock.set_dialect(dialect);
+        Ok(superblock)
+    }
+
+    /// Reads it by the rules of `dialect` from now on, whatever it looks like.
+    pub fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+        self.layout.adopt(&self.fs, dialect);
     }
 
     /// Returns the superblock that these bytes are, if everything in it can be: `fs` is what they
@@ -169,10 +190,9 @@ impl Superblock {
         endian: Endian,
         sblockloc: u64,
         extent: Extent,
+        device: &dyn Device,
     ) -> Result<Self> {
-        let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
-        let dialect = Dialect::detect(fs, &raw, &layout);
-        let superblock = Self { fs: *fs, layout, dialect, raw, salvaged: None };
+        let superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -232,7 +252,8 @@ impl Superblock {
     /// clean flag, that is less than [`Self::is_clean`] says.
     #[must_use]
     pub fn is_marked_clean(&self) -> bool {
-        matches!(self.dialect, Dialect::Bsd43) && is_marked_clean(&self.fs, self.dialect) || self.is_clean()
+        matches!(self.dialect.base(), Dialect::Bsd43) && is_marked_clean(&self.fs, self.dialect)
+            || self.is_clean()
     }
 
     /// Returns true if the device says that it is not in use.
@@ -315,7 +336,7 @@ impl Superblock {
         }
         self.set_time(now);
         // Where there is no clean flag, this one says it; elsewhere it is of no use on a disk.
-        self.fs.fs_fmod = i8::from(!clean && self.dialect == Dialect::Bsd43);
+        self.fs.fs_fmod = i8::from(!clean && self.dialect.base() == Dialect::Bsd43);
         if let Dialect::Sun { x86 } = self.dialect {
             let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
             if x86 {

@@ -4,7 +4,7 @@
 
 use crate::format::layout::Layout;
 use crate::format::ondisk::{
-    FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE,
+    AppleLabel, FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE,
 };
 use crate::format::superblock::Superblock;
 use crate::format::units::Frag;
@@ -16,9 +16,15 @@ use spindle_vfs::Result;
 const FS_MAGIC: u64 = 1372;
 
 /// Magics of others: byte offset and bytes. ext2 and its successors (NetBSD's newfs clears it for
-/// the boot loaders' sake), btrfs, XFS, and Linux swap.
-const OTHERS: [(u64, &[u8]); 4] =
-    [(1080, b"\x53\xef"), (65600, b"_BHRfS_M"), (0, b"XFSB"), (4086, b"SWAPSPACE2")];
+/// the boot loaders' sake), btrfs, XFS, Linux swap, and the label of Apple, which decides how
+/// directories are read.
+const OTHERS: [(u64, &[u8]); 5] = [
+    (1080, b"\x53\xef"),
+    (65600, b"_BHRfS_M"),
+    (0, b"XFSB"),
+    (4086, b"SWAPSPACE2"),
+    (AppleLabel::AT, b"LABL"),
+];
 
 /// Overwrites `bytes` at byte `at`, keeping the rest of their sectors.
 pub(super) fn patch(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<()> {

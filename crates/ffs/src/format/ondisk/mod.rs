@@ -3,6 +3,7 @@
 //! unchecked: [`crate::Layout`] and the readers of each structure turn them into values that may be
 //! computed with.
 
+mod apple;
 mod cg;
 mod dinode;
 mod dir;
@@ -11,6 +12,7 @@ mod lufs;
 mod quota;
 mod suj;
 
+pub use apple::AppleLabel;
 pub use cg::{CG_MAGIC, Cg, OldCg};
 pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 pub use dir::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
