@@ -1,5 +1,6 @@
 //! Apple's volumes, and those of NEXTSTEP and OPENSTEP before them, whose directories have chunks
-//! of 1024 bytes: told apart by what stands on the disk, and read; Apple's are written as well.
+//! of 1024 bytes, and the static formats of HP-UX and Ultrix: told apart by what stands on the disk,
+//! and read; Apple's are written as well.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -7,10 +8,13 @@ use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
-use spindle_ffs::ondisk::{AppleLabel, Cg, Dinode1, DirectHeader};
+use spindle_ffs::ondisk::{
+    AppleLabel, Cg, Dinode1, DirectHeader, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, Fs,
+    FsHpUx, FsUltrix,
+};
 use spindle_ffs::{Dialect, Ffs, Frag, LogUse, OpenOptions, ROOT_INO, Superblock};
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Privilege};
+use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Objection, Privilege};
 use std::sync::Arc;
 
 const NOW: i64 = 1_000_000_000;
@@ -104,6 +108,7 @@ fn apple_volumes_are_written() {
         });
         populate(&device);
         let superblock = Superblock::open(&*device).unwrap();
+        assert_eq!(superblock.volume_name(), b"Photos");
         assert_eq!((superblock.dialect, superblock.layout.dirblksiz), (Dialect::Apple, 1024));
         assert_eq!(superblock.layout.fs_maxsymlinklen, 60);
         expect_clean(&device, "populated");
@@ -247,4 +252,127 @@ fn nextstep_is_read() {
         let refused = fs.create(fs.root(), b"new", &node, Privilege::Root);
         assert!(matches!(refused, Err(Error::ReadOnly { .. })));
     }
+}
+
+/// Makes a file system of 4.2BSD, with the files of [`populate`], and lets `change` change all
+/// copies of its superblock.
+fn static_format(endian: Endian, change: impl Fn(&mut [u8], &mut Fs)) -> Arc<MemoryDevice> {
+    let wishes = Parameters { static_tables: true, ..parameters(Dialect::Bsd43, endian) };
+    let device = make(&wishes);
+    populate(&device);
+    let superblock = Superblock::open(&*device).unwrap();
+    assert_eq!(superblock.dialect, Dialect::Bsd43);
+    let layout = &superblock.layout;
+    let copies = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx)));
+    for at in copies.chain([layout.fs_sblockloc]) {
+        let mut raw = vec![0; 8192];
+        device.read_at(at, &mut raw).unwrap();
+        let mut fs = Fs::decode(&raw, endian);
+        change(&mut raw, &mut fs);
+        fs.encode(&mut raw, endian);
+        device.write_at(at, &raw).unwrap();
+    }
+    device
+}
+
+/// Promise: a dialect that is named wrongly does not change what the disk shows: directories keep
+/// their chunks, and HP-UX is not written.
+#[test]
+fn a_wrong_name_changes_no_chunks() {
+    let opened = |device: &Arc<MemoryDevice>, dialect| {
+        let options = OpenOptions { dialect: Some(dialect), force: true, ..OpenOptions::default() };
+        Ffs::open(device.clone(), Arc::new(ManualClock::at(NOW)), &options).unwrap()
+    };
+    let apple = make(&parameters(Dialect::Apple, Endian::Big));
+    populate(&apple);
+    expect_files(&opened(&apple, Dialect::FreeBsd), "Apple as FreeBSD");
+    for dialect in [Dialect::Bsd44, Dialect::FreeBsd] {
+        let device = make(&parameters(dialect, Endian::Big));
+        let fs = opened(&device, Dialect::Apple);
+        assert_eq!(fs.superblock().layout.dirblksiz, 512, "{dialect}");
+    }
+    let hpux = static_format(Endian::Big, |_, fs| fs.fs_magic = FS_HPUX_LFN);
+    assert!(opened(&hpux, Dialect::Bsd43).read_only());
+}
+
+/// Expects that a volume with the files of [`populate`] is read as one of `dialect` and never
+/// written, not with force either.
+fn expect_only_read(device: &Arc<MemoryDevice>, dialect: Dialect, what: &str) {
+    let before = device.to_bytes();
+    assert_eq!(Superblock::open(&**device).unwrap().dialect, dialect, "{what}");
+    expect_clean(device, what);
+    let options = OpenOptions { force: true, ..OpenOptions::default() };
+    let fs = Ffs::open(device.clone(), Arc::new(ManualClock::at(NOW)), &options).unwrap();
+    let reasons = fs.read_only_reasons();
+    let named = |r: &Objection| !r.overridable && r.reason.contains(&dialect.to_string());
+    assert!(fs.read_only() && reasons.iter().any(named), "{what}: {reasons:?}");
+    expect_files(&fs, what);
+    drop(fs);
+    assert!(device.to_bytes() == before, "{what}: nothing was written");
+}
+
+/// Promise: HP-UX is told apart by its magics, and with the magic of all by its clean flag; what it
+/// keeps in other places is found there, in both byte orders, and is no damage.
+#[test]
+fn hpux_is_read() {
+    for endian in [Endian::Little, Endian::Big] {
+        for (magic, name) in [
+            (FS_UFS1_MAGIC, "magic of all"),
+            (FS_HPUX_LFN, "long names"),
+            (FS_HPUX_FEATURES, "features"),
+            (FS_HPUX_4GB, "4 GB"),
+        ] {
+            let device = static_format(endian, |raw, fs| {
+                let (id, optim) = (fs.fs_id, fs.fs_optim);
+                // The mirrors of its root and swap space.
+                (fs.fs_old_interleave, fs.fs_old_trackskew) = (-77, 1 << 30);
+                (fs.fs_clean, fs.fs_magic) = (FsHpUx::FS_CLEAN, magic);
+                fs.encode(raw, endian);
+                FsHpUx { fs_id: id, fs_featurebits: 1, fs_optim: optim }.encode(raw, endian);
+                *fs = Fs::decode(raw, endian);
+            });
+            expect_only_read(&device, Dialect::HpUx, name);
+            let superblock = Superblock::open(&*device).unwrap();
+            let mut raw = superblock.raw().to_vec();
+            for clean in [FsHpUx::FS_OK, FsHpUx::FS_NOTOK] {
+                raw[209] = clean.cast_unsigned();
+                device.write_at(superblock.layout.fs_sblockloc, &raw).unwrap();
+                let left = Superblock::open(&*device).unwrap();
+                assert_eq!((left.dialect, left.is_marked_clean()), (Dialect::HpUx, false), "{name}");
+            }
+            device.write_at(superblock.layout.fs_sblockloc, &[0; 8192]).unwrap();
+            let copy = Superblock::salvage(&*device).unwrap();
+            assert_eq!(copy.dialect, Dialect::HpUx, "{name}: a copy");
+        }
+    }
+}
+
+/// Promise: Ultrix is told apart by its clean flag, or while it is in use by what it notes of
+/// checks.
+#[test]
+fn ultrix_is_read() {
+    let noted = |raw: &mut [u8]| {
+        FsUltrix { fs_deftimer: 20, fs_lastfsck: 600_000_000 }.encode(raw, Endian::Little);
+    };
+    let device = static_format(Endian::Little, |raw, fs| {
+        noted(raw);
+        *fs = Fs::decode(raw, Endian::Little);
+        fs.fs_clean = FsUltrix::FS_CLEAN;
+    });
+    expect_only_read(&device, Dialect::Ultrix, "clean");
+    let in_use = static_format(Endian::Little, |raw, fs| {
+        noted(raw);
+        *fs = Fs::decode(raw, Endian::Little);
+        fs.fs_clean = 0;
+    });
+    let superblock = Superblock::open(&*in_use).unwrap();
+    assert_eq!((superblock.dialect, superblock.is_marked_clean()), (Dialect::Ultrix, false));
+}
+
+/// Promise: what newfs makes of the static format is neither HP-UX nor Ultrix, so it stays writable.
+#[test]
+fn four_two_stays_writable() {
+    let device = static_format(Endian::Little, |_, _| ());
+    assert_eq!(Superblock::open(&*device).unwrap().dialect, Dialect::Bsd43);
+    assert!(!open(&device).read_only());
 }

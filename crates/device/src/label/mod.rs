@@ -1,14 +1,14 @@
 //! Partitions: the contents of a disk, in any of the labels that the BSDs and their hosts write.
 //!
-//! [`partitions`] searches for the outermost label (GPT, Sun, MBR, Apple, NeXT, or on the bare disk
-//! a BSD disklabel or the table of Ultrix), then for labels inside the slices that may have one, and
-//! lists everything it finds by name:
+//! [`partitions`] searches for the outermost label (GPT, Sun, MBR, Apple, NEXTSTEP, or on the bare
+//! disk a BSD disklabel or the table of Ultrix), then for labels inside the slices that may have
+//! one, and lists everything it finds by name:
 //!
 //! | name | meaning |
 //! |---|---|
 //! | `s1`…`s4`, `s5`… | MBR slice, logical ones from 5 |
 //! | `p1`… | partition of a GPT or of Apple's map |
-//! | `a`… | partition of a BSD disklabel, a Sun or NeXT label, or of Ultrix |
+//! | `a`… | partition of a BSD disklabel, a Sun or NEXTSTEP label, or of Ultrix |
 //! | `s1a`, `p2a` | BSD or Solaris partition inside a slice |
 //!
 //! Labels are untrusted. Every number is checked before it is used, and chains are bounded. An

@@ -450,7 +450,7 @@ fn torture_labels() {
             2 => disk(&[(0, sun(&[(2, 0, 500), (5, 0, 20_000)]))]),
             3 => disk(&[(1, label.clone())]),
             4 => disk(&[(0, apple_map(512, &[("", "Apple_UFS", 10, 500), ("", "Apple_Free", 9, 1)]))]),
-            5 => disk(&[(0, next_label(b"dlV3", 1024, 160, &[(0, 3000), (3000, 500)]))]),
+            5 => disk(&[(0, next_label(*b"dlV3", 1024, 160, &[(0, 3000), (3000, 500)]))]),
             _ => disk(&[(0, ultrix(&[(3000, 0), (1000, 3000)]))]),
         };
         for _ in 0..rng.random_range(1..6) {

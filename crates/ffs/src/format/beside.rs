@@ -71,21 +71,22 @@ fn checksum(label: &[u8]) -> u16 {
 }
 
 /// Returns the dialect of a file system whose superblock says `found`, after what stands beside the
-/// superblock. Only what says nothing of a newer system can be one of these.
-pub(crate) fn dialect(device: &dyn Device, layout: &Layout, found: Dialect) -> Dialect {
+/// superblock, and the bytes of a directory chunk, if they are certain. Only what says nothing of a
+/// newer system can be one of these.
+pub(crate) fn look(device: &dyn Device, layout: &Layout, found: Dialect) -> (Dialect, Option<u32>) {
     if layout.version != Version::Ufs1 || !matches!(found, Dialect::Bsd43 | Dialect::Bsd44) {
-        return found;
+        return (found, Some(DIRBLKSIZ));
     }
     let chunk = root_chunk(device, layout);
     let new = layout.inode_format == InodeFormat::New;
     let may_be_apple = new && !layout.flags_updated && layout.fs_sblockloc == SBLOCK_UFS1;
     if may_be_apple && chunk != Some(DIRBLKSIZ) && AppleLabel::read(device).is_some() {
-        return Dialect::Apple;
+        return (Dialect::Apple, Some(LARGE_DIRBLKSIZ));
     }
     match chunk {
-        Some(LARGE_DIRBLKSIZ) if new => Dialect::OpenStep,
-        Some(LARGE_DIRBLKSIZ) => Dialect::NextStep,
-        _ => found,
+        Some(LARGE_DIRBLKSIZ) if new => (Dialect::OpenStep, chunk),
+        Some(LARGE_DIRBLKSIZ) => (Dialect::NextStep, chunk),
+        _ => (found, chunk),
     }
 }
 

@@ -12,8 +12,8 @@
 use crate::format::beside::{DIRBLKSIZ, LARGE_DIRBLKSIZ};
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::{
-    Cg, Dinode1, Dinode2, FS_42INODEFMT, FS_44INODEFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs,
-    FsSun, NDADDR, NIADDR, OldCg, SBLOCKSIZE, flags,
+    Cg, Dinode1, Dinode2, FS_42INODEFMT, FS_44INODEFMT, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN,
+    FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsSun, NDADDR, NIADDR, OldCg, SBLOCKSIZE, flags,
 };
 use crate::format::rotation::Rotation;
 use crate::format::units::{Frag, Lbn};
@@ -157,7 +157,7 @@ impl Layout {
     /// [`Error::Corrupt`] naming the field that cannot be.
     pub fn check(fs: &Fs, raw: &[u8], endian: Endian, sblockloc: u64, extent: Extent) -> Result<Self> {
         let version = match fs.fs_magic {
-            FS_UFS1_MAGIC => Version::Ufs1,
+            FS_UFS1_MAGIC | FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => Version::Ufs1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => Version::Ufs2,
             other => return Err(bad("fs_magic", format_args!("{other:#x}"), "that of UFS1 or UFS2")),
         };
@@ -342,9 +342,10 @@ impl Layout {
     }
 
     /// Takes over what depends on the dialect, and the superblock `fs` does not say: the chunks of
-    /// directories, and the short symbolic links of those who have large ones.
-    pub(crate) fn adopt(&mut self, fs: &Fs, dialect: Dialect) {
-        self.dirblksiz = if self.version == Version::Ufs1 { dialect.dirblksiz() } else { DIRBLKSIZ };
+    /// directories, unless the disk has `shown` them, and the short symbolic links of those who have
+    /// large ones.
+    pub(crate) fn adopt(&mut self, fs: &Fs, dialect: Dialect, shown: Option<u32>) {
+        self.dirblksiz = shown.unwrap_or(dialect.dirblksiz());
         self.fs_maxsymlinklen = match self.inode_format {
             // NeXT has them with old inodes, too, where fs_maxsymlinklen does not say so.
             InodeFormat::New | InodeFormat::Old if self.has_large_chunks() => MAXSYMLINKLEN_UFS1,

@@ -14,7 +14,9 @@ pub fn decode(dialect: Dialect, [raw, wide]: [u64; 2]) -> Rdev {
         },
         Dialect::NetBsd => Rdev { major: low >> 8 & 0xfff, minor: low >> 12 & 0xf_ff00 | low & 0xff },
         Dialect::OpenBsd => Rdev { major: low >> 8 & 0xff, minor: low >> 8 & 0xff_ff00 | low & 0xff },
-        Dialect::Bsd43 | Dialect::NextStep => Rdev { major: low >> 8 & 0xff, minor: low & 0xff },
+        Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => {
+            Rdev { major: low >> 8 & 0xff, minor: low & 0xff }
+        }
         // Solaris keeps 14 bits of major number and 18 of minor in the second pointer.
         Dialect::Sun { .. } => match word(wide) {
             0 => Rdev { major: low >> 8 & 0xff, minor: low & 0xff },
@@ -35,7 +37,7 @@ pub fn encode(dialect: Dialect, Rdev { major, minor }: Rdev) -> [u64; 2] {
         }
         Dialect::NetBsd => [u64::from((major & 0xfff) << 8 | (minor & 0xf_ff00) << 12 | minor & 0xff), 0],
         Dialect::OpenBsd => [u64::from((major & 0xff) << 8 | (minor & 0xff_ff00) << 8 | minor & 0xff), 0],
-        Dialect::Bsd43 | Dialect::NextStep => [short, 0],
+        Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => [short, 0],
         Dialect::Sun { .. } => [short, u64::from(major << 18 | minor & 0x3_ffff)],
     }
 }

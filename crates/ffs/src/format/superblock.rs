@@ -8,11 +8,12 @@
 use crate::format::acl::AclKind;
 use crate::format::beside;
 use crate::format::ckhash::check_hash;
-use crate::format::dialect::{Dialect, is_marked_clean};
+use crate::format::dialect::{Dialect, is_hpux, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
-    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
-    FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
+    AppleLabel, CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42POSTBLFMT, FS_BAD_MAGIC, FS_CKHASH,
+    FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsHpUx,
+    FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
 use crate::format::salvage::Salvaged;
 use crate::format::units::low_word;
@@ -21,8 +22,6 @@ use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
 
-/// `fs_clean` of a file system that is not in use.
-const FS_ISCLEAN: i8 = 1;
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
 
@@ -35,6 +34,10 @@ pub struct Superblock {
     pub layout: Layout,
     /// Whose rules it follows.
     pub dialect: Dialect,
+    /// Name of the volume in Apple's label.
+    pub(crate) apple_name: Option<Vec<u8>>,
+    /// Bytes of a directory chunk, where the disk shows them.
+    pub(crate) chunk: Option<u32>,
     /// Set if it is only good enough to read with: see [`Superblock::salvage`].
     pub salvaged: Option<Salvaged>,
     pub(crate) raw: Vec<u8>,
@@ -85,6 +88,7 @@ impl Superblock {
         let belongs = match fs.fs_magic {
             // At 64K stands the first alternate of a UFS1 with 64K blocks.
             FS_UFS1_MAGIC => at != SBLOCK_UFS2,
+            FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => at == SBLOCK_UFS1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
             FS_BAD_MAGIC => {
                 return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
@@ -170,16 +174,19 @@ impl Superblock {
         device: &dyn Device,
     ) -> Result<Self> {
         let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
-        let dialect = beside::dialect(device, &layout, Dialect::detect(fs, &raw, &layout));
-        let mut superblock = Self { fs: *fs, layout, dialect, raw, salvaged: None };
+        let (dialect, chunk) = beside::look(device, &layout, Dialect::detect(fs, &raw, &layout));
+        let label = (dialect == Dialect::Apple).then(|| AppleLabel::read(device)).flatten();
+        let apple_name = label.map(|label| label.name().to_vec());
+        let mut superblock = Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged: None };
         superblock.set_dialect(dialect);
         Ok(superblock)
     }
 
-    /// Reads it by the rules of `dialect` from now on, whatever it looks like.
+    /// Reads it by the rules of `dialect` from now on, whatever it looks like; but what the disk shows
+    /// of the chunks of its directories stays.
     pub fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
-        self.layout.adopt(&self.fs, dialect);
+        self.layout.adopt(&self.fs, dialect, self.chunk);
     }
 
     /// Returns the superblock that these bytes are, if everything in it can be: `fs` is what they
@@ -213,6 +220,17 @@ impl Superblock {
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// Returns the name of the volume, up to its first NUL; empty where there is none.
+    #[must_use]
+    pub fn volume_name(&self) -> &[u8] {
+        let field: &[u8] = match &self.apple_name {
+            Some(name) => name,
+            None if self.has_new_fields() => &self.fs.fs_volname,
+            None => &[],
+        };
+        field.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
     /// Flags of the dialect.
@@ -252,7 +270,7 @@ impl Superblock {
     /// clean flag, that is less than [`Self::is_clean`] says.
     #[must_use]
     pub fn is_marked_clean(&self) -> bool {
-        matches!(self.dialect.base(), Dialect::Bsd43) && is_marked_clean(&self.fs, self.dialect)
+        matches!(self.dialect, Dialect::Bsd43 | Dialect::NextStep) && is_marked_clean(&self.fs, self.dialect)
             || self.is_clean()
     }
 
@@ -261,7 +279,7 @@ impl Superblock {
     pub fn is_clean(&self) -> bool {
         match self.dialect {
             Dialect::Sun { .. } => matches!(self.fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
-            _ => self.fs.fs_clean == FS_ISCLEAN,
+            dialect => self.fs.fs_clean == dialect.clean_value(),
         }
     }
 
@@ -316,7 +334,7 @@ impl Superblock {
     /// whether there is a log that makes good an unclean end.
     pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
         self.fs.fs_clean = match self.dialect {
-            _ if clean => FS_ISCLEAN,
+            _ if clean => self.dialect.clean_value(),
             // A file system with a log that is replayed was clean before, and will be again.
             Dialect::NetBsd if logged => FS_WASCLEAN,
             _ => 0,
@@ -500,6 +518,27 @@ impl Fs {
 pub(crate) fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
     [Endian::Little, Endian::Big]
         .into_iter()
-        .map(|endian| (Fs::decode(raw, endian), endian))
-        .find(|(fs, _)| matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC | FS_BAD_MAGIC))
+        .map(|endian| (decode_as(raw, endian), endian))
+        .find(|(fs, _)| MAGICS.contains(&fs.fs_magic))
+}
+
+/// Magics of superblocks, and of those that newfs did not finish.
+pub(crate) const MAGICS: [i32; 7] =
+    [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC, FS_HPUX_LFN, FS_HPUX_FEATURES, FS_HPUX_4GB];
+
+/// Returns true for a magic of a file system that newfs has finished.
+pub(crate) fn is_finished(magic: i32) -> bool {
+    magic != FS_BAD_MAGIC && MAGICS.contains(&magic)
+}
+
+/// Decodes in one byte order; what HP-UX keeps elsewhere comes to its usual place.
+fn decode_as(raw: &[u8], endian: Endian) -> Fs {
+    let mut fs = Fs::decode(raw, endian);
+    if is_hpux(&fs) {
+        let hpux = FsHpUx::decode(raw, endian);
+        (fs.fs_id, fs.fs_optim) = (hpux.fs_id, hpux.fs_optim);
+        (fs.fs_old_npsect, fs.fs_old_interleave, fs.fs_old_trackskew) = (fs.fs_old_nsect, 1, 0);
+        fs.fs_old_postblformat = FS_42POSTBLFMT;
+    }
+    fs
 }

@@ -46,6 +46,8 @@ impl Conventions {
             | Dialect::Bsd43
             | Dialect::Sun { .. }
             | Dialect::NextStep
+            | Dialect::HpUx
+            | Dialect::Ultrix
             | Dialect::OpenStep => newer,
         }
     }

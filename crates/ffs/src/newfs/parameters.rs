@@ -267,7 +267,7 @@ impl Defaults {
             Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => {
                 Self { bsize: 8192, fsize: 1024, density: |f| 4 * f, minfree: 5, transfer: 65536 }
             }
-            Dialect::Bsd43 | Dialect::NextStep => {
+            Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => {
                 Self { bsize: 8192, fsize: 1024, density: |_| 2048, minfree: 10, transfer: 0 }
             }
             Dialect::Sun { .. } => Self {
@@ -314,7 +314,7 @@ impl Parameters {
         };
         let dialect = self.dialect.unwrap_or(default);
         let allowed = match (self.format, dialect) {
-            (_, Dialect::NextStep | Dialect::OpenStep) => "file systems of this dialect are only read",
+            (_, only_read) if only_read.is_only_read() => "file systems of this dialect are only read",
             (Format::Old, Dialect::Bsd43) => return Ok(dialect),
             (Format::Old, _) => "the old format is made as 4.3BSD makes it (43bsd)",
             (_, Dialect::Bsd43) => "4.3BSD knows only the old format (-O 0)",

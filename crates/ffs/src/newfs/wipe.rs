@@ -3,10 +3,8 @@
 //! file system; boot code and labels keep their bytes.
 
 use crate::format::layout::Layout;
-use crate::format::ondisk::{
-    AppleLabel, FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE,
-};
-use crate::format::superblock::Superblock;
+use crate::format::ondisk::{AppleLabel, FS_BAD_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
+use crate::format::superblock::{MAGICS, Superblock};
 use crate::format::units::Frag;
 use spindle_device::Device;
 use spindle_ondisk::Field;
@@ -69,8 +67,7 @@ fn with_sectors(
 /// Clears the magic of a superblock at each of `places` that is not the new one's.
 fn superblocks(layout: &Layout, device: &dyn Device, places: &[u64]) -> Result<()> {
     let end = layout.byte(Frag(layout.fs_size));
-    let magics = [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC]
-        .map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
+    let magics = MAGICS.map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
     for &place in places {
         if place == layout.fs_sblockloc || place + SBLOCKSIZE as u64 > end {
             continue;

@@ -315,7 +315,7 @@ const fn roomy_percent(dialect: Dialect) -> i32 {
     match dialect {
         Dialect::FreeBsd => 8,
         Dialect::NetBsd | Dialect::OpenBsd | Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => 5,
-        Dialect::Sun { .. } | Dialect::Bsd43 | Dialect::NextStep => 10,
+        Dialect::Sun { .. } | Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => 10,
     }
 }
 

@@ -20,9 +20,9 @@ pub(super) fn apple_map(block: usize, parts: &[(&str, &str, u32, u32)]) -> Vec<u
 }
 
 /// Returns a label of NEXTSTEP: first sector behind the front porch and length of each partition.
-pub(super) fn next_label(version: &[u8; 4], secsize: i32, front: i16, parts: &[(i32, i32)]) -> Vec<u8> {
+pub(super) fn next_label(version: [u8; 4], secsize: i32, front: i16, parts: &[(i32, i32)]) -> Vec<u8> {
     let mut bytes = vec![0; 8192];
-    put(&mut bytes, 0, version);
+    put(&mut bytes, 0, &version);
     put(&mut bytes, 12, b"Release");
     put(&mut bytes, 92, &secsize.to_be_bytes());
     put(&mut bytes, 112, &front.to_be_bytes());
@@ -32,7 +32,7 @@ pub(super) fn next_label(version: &[u8; 4], secsize: i32, front: i16, parts: &[(
         put(&mut bytes, at + 4, &size.to_be_bytes());
         put(&mut bytes, at + 37, b"4.3BSD");
     }
-    seal_next(&mut bytes, if version == b"dlV3" { 558 } else { 7238 });
+    seal_next(&mut bytes, if &version == b"dlV3" { 558 } else { 7238 });
     bytes
 }
 
@@ -94,7 +94,7 @@ fn apple_partition_map() {
 /// CD-ROMs, count behind the front porch; a wrong checksum or sector size is noted.
 #[test]
 fn next_labels() {
-    for version in [b"NeXT", b"dlV2", b"dlV3"] {
+    for version in [*b"NeXT", *b"dlV2", *b"dlV3"] {
         for (secsize, n) in [(512, 1), (1024, 2), (2048, 4)] {
             let device = disk(&[(
                 0,
@@ -117,7 +117,7 @@ fn next_labels() {
         }
     }
     let parts = [(i32::MIN, 1000), (0, i32::MAX), (500, 100), (550, 100)];
-    expect(&disk(&[(0, next_label(b"dlV3", 512, -1, &parts))]), &[], &["a", "b", "c", "d"]);
+    expect(&disk(&[(0, next_label(*b"dlV3", 512, -1, &parts))]), &[], &["a", "b", "c", "d"]);
 }
 
 /// Promise: the table of Ultrix at the end of the first superblock is read; its partitions may
