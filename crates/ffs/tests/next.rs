@@ -1,6 +1,6 @@
 //! Apple's volumes, and those of NEXTSTEP and OPENSTEP before them, whose directories have chunks
-//! of 1024 bytes, and the static formats of HP-UX and Ultrix: told apart by what stands on the disk,
-//! and read; Apple's are written as well.
+//! of 1024 bytes, and the static formats of HP-UX and Ultrix: distinguished by what stands on the
+//! disk, and read; Apple's are written as well.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -45,8 +45,8 @@ fn open(device: &Arc<MemoryDevice>) -> Ffs {
     Ffs::open(device.clone(), Arc::new(ManualClock::at(NOW)), &options).unwrap()
 }
 
-/// Names of so many bytes that one entry of the root lies across byte 512, and some chunks are
-/// filled.
+/// Returns names of so many bytes that one entry of the root lies across byte 512, and some chunks
+/// are filled.
 fn names() -> impl Iterator<Item = Vec<u8>> {
     (0..60).map(|n| format!("a-name-of-thirty-one-bytes-{n:04}").into_bytes())
 }
@@ -231,7 +231,7 @@ fn make_nextstep(device: &MemoryDevice) {
     }
 }
 
-/// Promise: NEXTSTEP's file systems, with the inodes of 4.3BSD, are told apart by their root
+/// Promise: NEXTSTEP's file systems, with the inodes of 4.3BSD, are distinguished by their root
 /// directory, read and found clean, in both byte orders and on CD-ROMs with sectors of 2048 bytes;
 /// nothing is written to them, not with force either.
 #[test]
@@ -250,7 +250,7 @@ fn nextstep_is_read() {
         assert_eq!(lost.kind, FileKind::Directory);
         let node = NewNode::new(FileKind::Regular, 0o644);
         let refused = fs.create(fs.root(), b"new", &node, Privilege::Root);
-        assert!(matches!(refused, Err(Error::ReadOnly { .. })));
+        assert!(matches!(refused, Err(Error::ReadOnly)));
     }
 }
 
@@ -311,7 +311,7 @@ fn expect_only_read(device: &Arc<MemoryDevice>, dialect: Dialect, what: &str) {
     assert!(device.to_bytes() == before, "{what}: nothing was written");
 }
 
-/// Promise: HP-UX is told apart by its magics, and with the magic of all by its clean flag; what it
+/// Promise: HP-UX is recognised by its magics, and with the magic of all by its clean flag; what it
 /// keeps in other places is found there, in both byte orders, and is no damage.
 #[test]
 fn hpux_is_read() {
@@ -347,7 +347,7 @@ fn hpux_is_read() {
     }
 }
 
-/// Promise: Ultrix is told apart by its clean flag, or while it is in use by what it notes of
+/// Promise: Ultrix is recognised by its clean flag, or while it is in use by what it notes of
 /// checks.
 #[test]
 fn ultrix_is_read() {
@@ -369,7 +369,8 @@ fn ultrix_is_read() {
     assert_eq!((superblock.dialect, superblock.is_marked_clean()), (Dialect::Ultrix, false));
 }
 
-/// Promise: what newfs makes of the static format is neither HP-UX nor Ultrix, so it stays writable.
+/// Promise: what newfs makes of the static format is neither of HP-UX nor of Ultrix, so it stays
+/// writable.
 #[test]
 fn four_two_stays_writable() {
     let device = static_format(Endian::Little, |_, _| ());

@@ -1,4 +1,4 @@
-//! What tells systems apart and does not stand in the superblock.
+//! What distinguishes systems and does not stand in the superblock.
 //!
 //! Apple's volumes have a label in front of the superblock. NEXTSTEP, OPENSTEP and Apple fill
 //! directories in chunks of 1024 bytes, where all others have 512: the root directory shows it as

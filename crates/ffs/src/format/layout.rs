@@ -342,8 +342,8 @@ impl Layout {
     }
 
     /// Takes over what depends on the dialect, and the superblock `fs` does not say: the chunks of
-    /// directories, unless the disk has `shown` them, and the short symbolic links of those who have
-    /// large ones.
+    /// directories, unless the disk has `shown` them, and the short symbolic links of those who
+    /// have large ones.
     pub(crate) fn adopt(&mut self, fs: &Fs, dialect: Dialect, shown: Option<u32>) {
         self.dirblksiz = shown.unwrap_or(dialect.dirblksiz());
         self.fs_maxsymlinklen = match self.inode_format {

@@ -182,8 +182,8 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Reads it by the rules of `dialect` from now on, whatever it looks like; but what the disk shows
-    /// of the chunks of its directories stays.
+    /// Reads it by the rules of `dialect` from now on, whatever it looks like; but what the disk
+    /// shows of the chunks of its directories stays.
     pub fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
         self.layout.adopt(&self.fs, dialect, self.chunk);

@@ -130,7 +130,7 @@ pub struct Parameters {
     pub metaspace: Option<u32>,
     /// Disk geometry.
     pub geometry: Geometry,
-    /// Volume name: letters, digits, `-` and `_`, at most 31. Apple's is `untitled` if there is none.
+    /// Volume name: letters, digits, `-` and `_`, at most 31. Apple's is `untitled` without one.
     pub label: Option<String>,
     /// FreeBSD: make the directory `.snap`.
     pub snap_dir: bool,
