@@ -40,7 +40,7 @@ pub struct FsArgs {
     /// Format: 2 for UFS2, 1 for UFS1, 0 for UFS1 with the inodes and directories of 4.3BSD
     #[arg(short = 'O', long = "format", value_name = "0|1|2", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     format: u8,
-    /// System whose newfs to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd
+    /// System whose newfs to follow: freebsd, netbsd, openbsd, sun, sunx86, 43bsd, 44bsd or apple
     #[arg(long, value_parser = parse_dialect)]
     dialect: Option<Dialect>,
     /// Byte order: little or big (default: that of the dialect's machines)

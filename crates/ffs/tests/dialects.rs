@@ -71,6 +71,7 @@ fn what_was_left_in_use_is_not_written() {
     let systems = [
         (Dialect::Bsd43, Format::Old),
         (Dialect::Bsd44, Format::Ufs1),
+        (Dialect::Apple, Format::Ufs1),
         (Dialect::Sun { x86: false }, Format::Ufs1),
         (Dialect::OpenBsd, Format::Ufs1),
         (Dialect::NetBsd, Format::Ufs2),

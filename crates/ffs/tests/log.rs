@@ -48,6 +48,7 @@ fn formats() -> Vec<(&'static str, Parameters)> {
         ("NetBSD", Parameters { dialect: Some(Dialect::NetBsd), ..small.clone() }),
         ("OpenBSD", Parameters { dialect: Some(Dialect::OpenBsd), ..small.clone() }),
         ("4.4BSD", ufs1(Dialect::Bsd44, Endian::Big)),
+        ("Apple", ufs1(Dialect::Apple, Endian::Big)),
         ("Sun", ufs1(Dialect::Sun { x86: false }, Endian::Big)),
     ]
 }

@@ -39,6 +39,7 @@ fn everything() -> Vec<Parameters> {
         Dialect::NetBsd,
         Dialect::OpenBsd,
         Dialect::Bsd44,
+        Dialect::Apple,
         Dialect::Sun { x86: false },
         Dialect::Sun { x86: true },
     ] {

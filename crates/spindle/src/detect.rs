@@ -99,7 +99,7 @@ pub fn detect_as(device: &dyn Device, kind: Option<Kind>) -> spindle_vfs::Result
         Some(Kind::Old(format)) => old(Some(format)),
         Some(Kind::Ffs(dialect)) => {
             let mut found = ffs()?;
-            found.dialect = dialect;
+            found.set_dialect(dialect);
             Ok(Found::Ffs(found))
         }
         None => match ffs() {
@@ -148,7 +148,7 @@ pub fn detect_damaged(
         |format| spindle_v7::Superblock::salvage(device, format).map(|found| Found::Old(Box::new(found)));
     let ffs = |mut found: spindle_ffs::Superblock| {
         if let Some(Kind::Ffs(dialect)) = kind {
-            found.dialect = dialect;
+            found.set_dialect(dialect);
         }
         Found::Ffs(Box::new(found))
     };

@@ -72,6 +72,7 @@ fn formats() -> Vec<(&'static str, Parameters)> {
         ),
         ("ufs1-netbsd-be", ufs1(Dialect::NetBsd, Endian::Big)),
         ("ufs1-rotational-be", Parameters { geometry: disk(), ..ufs1(Dialect::Bsd44, Endian::Big) }),
+        ("ufs1-apple-be", ufs1(Dialect::Apple, Endian::Big)),
         ("old-4.3bsd-le", Parameters { geometry: disk(), ..old.clone() }),
         (
             "old-4.2bsd-be",

@@ -1,14 +1,14 @@
 //! Partitions: the contents of a disk, in any of the labels that the BSDs and their hosts write.
 //!
-//! [`partitions`] searches for the outermost label (GPT, Sun, MBR or a BSD disklabel on the bare
-//! disk), then for labels inside the slices that may have one, and lists everything it finds by
-//! name:
+//! [`partitions`] searches for the outermost label (GPT, Sun, MBR, Apple, NEXTSTEP, or on the bare
+//! disk a BSD disklabel or the table of Ultrix), then for labels inside the slices that may have
+//! one, and lists everything it finds by name:
 //!
 //! | name | meaning |
 //! |---|---|
 //! | `s1`…`s4`, `s5`… | MBR slice, logical ones from 5 |
-//! | `p1`… | GPT partition |
-//! | `a`… | partition of a BSD disklabel or Sun label |
+//! | `p1`… | partition of a GPT or of Apple's map |
+//! | `a`… | partition of a BSD disklabel, a Sun or NEXTSTEP label, or of Ultrix |
 //! | `s1a`, `p2a` | BSD or Solaris partition inside a slice |
 //!
 //! Labels are untrusted. Every number is checked before it is used, and chains are bounded. An
@@ -16,10 +16,13 @@
 //! listed with its problem and cannot be opened. One that begins on the disk and ends behind it is
 //! that of an image that was cut: what there is of it can be read.
 
+mod apple;
 mod bsd;
 mod gpt;
 mod mbr;
+mod next;
 mod sun;
+mod ultrix;
 mod vtoc;
 
 use crate::{Device, Error, Info, Result};
@@ -38,6 +41,12 @@ pub enum Scheme {
     Sun,
     /// Table of contents of Solaris on PCs.
     Vtoc,
+    /// Apple's partition map.
+    Apple,
+    /// Label of NEXTSTEP and OPENSTEP.
+    Next,
+    /// Partition table of Ultrix.
+    Ultrix,
 }
 
 impl fmt::Display for Scheme {
@@ -48,6 +57,9 @@ impl fmt::Display for Scheme {
             Self::Bsd => "BSD disklabel",
             Self::Sun => "Sun label",
             Self::Vtoc => "Solaris VTOC",
+            Self::Apple => "Apple partition map",
+            Self::Next => "NeXT label",
+            Self::Ultrix => "Ultrix partition table",
         })
     }
 }
@@ -210,12 +222,15 @@ fn labelled(device: &dyn Device) -> Result<Table> {
         (Scheme::Sun, label)
     } else if let Some(label) = mbr::read(device)? {
         (Scheme::Mbr, label)
+    } else if let Some(label) = apple::read(device)? {
+        (Scheme::Apple, label)
+    } else if let Some(label) = next::read(device)? {
+        (Scheme::Next, label)
+    } else if let Some(label) = disk.read(device, "")? {
+        (Scheme::Bsd, label)
+    } else if let Some(label) = ultrix::read(device)? {
+        (Scheme::Ultrix, label)
     } else {
-        if let Some(label) = disk.read(device, "")? {
-            table.scheme = Some(Scheme::Bsd);
-            table.partitions = label.partitions;
-            table.notes = label.notes;
-        }
         return Ok(table);
     };
     table.scheme = Some(scheme);

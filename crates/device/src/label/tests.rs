@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::MemoryDevice;
+use others::{apple_map, next_label, seal_next, ultrix};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+mod others;
 
 /// Size of the test disks in sectors.
 const DISK: u64 = 20_000;
@@ -456,14 +459,17 @@ fn torture_labels() {
     ];
     let cases = std::env::var("SPINDLE_CASES").map_or(4000, |s| s.parse().unwrap());
     for round in 0..cases {
-        let device = match round % 4 {
+        let device = match round % 7 {
             0 => disk(&chain),
             1 => gpt_disk(&[(UFS, 40, 1039), (LABELLED, 2000, 3999)]),
             2 => disk(&[(0, sun(&[(2, 0, 500), (5, 0, 20_000)]))]),
-            _ => disk(&[(1, label.clone())]),
+            3 => disk(&[(1, label.clone())]),
+            4 => disk(&[(0, apple_map(512, &[("", "Apple_UFS", 10, 500), ("", "Apple_Free", 9, 1)]))]),
+            5 => disk(&[(0, next_label(*b"dlV3", 1024, 160, &[(0, 3000), (3000, 500)]))]),
+            _ => disk(&[(0, ultrix(&[(3000, 0), (1000, 3000)]))]),
         };
         for _ in 0..rng.random_range(1..6) {
-            let sector = [0, 1, 2, 64, 2001, 5000, 5500, 13_001, DISK - 1][rng.random_range(0..9)];
+            let sector = [0, 1, 2, 31, 64, 2001, 5000, 5500, 13_001, DISK - 1][rng.random_range(0..10)];
             let mut bytes = [0; 512];
             device.read_at(sector * 512, &mut bytes).unwrap();
             let at = rng.random_range(0..508);
@@ -472,6 +478,12 @@ fn torture_labels() {
             bytes[at..at + len].fill(value);
             mend(&mut bytes);
             device.write_at(sector * 512, &bytes).unwrap();
+        }
+        let mut start = vec![0; 1024];
+        device.read_at(0, &mut start).unwrap();
+        if start.starts_with(b"dlV3") {
+            seal_next(&mut start, 558);
+            device.write_at(0, &start).unwrap();
         }
         let table = partitions(&device).unwrap();
         assert!(table.partitions.len() < 1000 && table.notes.len() < 1000);

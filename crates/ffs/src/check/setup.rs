@@ -8,11 +8,8 @@ use super::finding::Finding;
 use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{
-    FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
-    SBLOCK_UFS2,
-};
-use crate::format::superblock::Superblock;
+use crate::format::ondisk::{FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR, SBLOCK_UFS2};
+use crate::format::superblock::{Superblock, is_finished};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
 
@@ -175,7 +172,7 @@ impl Checker<'_> {
             Err(error) => return self.unreadable(byte, size as u64, &error),
         };
         let fs = Fs::decode(bytes, layout.endian);
-        if !matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC) {
+        if !is_finished(fs.fs_magic) {
             return self.findings.push(Finding::ReplicaMissing { cgx, byte });
         }
         let expected = check_hash(bytes, FS_CKHASH);

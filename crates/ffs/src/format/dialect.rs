@@ -5,10 +5,12 @@
 //! the evidence is looked at in a fixed order, and what is not known is an [`Objection`] to
 //! writing, with the reason and the remedy.
 
+use crate::format::beside::{DIRBLKSIZ, LARGE_DIRBLKSIZ};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{
-    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_DYNAMICPOSTBLFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC,
-    Fs, FsMark, FsNetBsd, FsSun, SBLOCK_UFS1, flags,
+    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_42POSTBLFMT, FS_DYNAMICPOSTBLFMT, FS_HPUX_4GB, FS_HPUX_FEATURES,
+    FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsHpUx, FsMark, FsNetBsd, FsSun,
+    FsUltrix, SBLOCK_UFS1, flags,
 };
 use spindle_ondisk::Endian;
 use spindle_vfs::Objection;
@@ -31,6 +33,16 @@ pub enum Dialect {
     Bsd43,
     /// 4.4BSD, and systems that keep to it: nothing that the BSDs disagree on is in use.
     Bsd44,
+    /// Mac OS X, and what NetBSD and OpenBSD make for it: a label in front of the superblock.
+    Apple,
+    /// NEXTSTEP: old inodes, and directories in chunks of 1024 bytes.
+    NextStep,
+    /// HP-UX: 4.2BSD with magics and a clean flag of its own.
+    HpUx,
+    /// Ultrix: 4.2BSD with a clean flag of its own.
+    Ultrix,
+    /// OPENSTEP and Rhapsody: new inodes, and directories in chunks of 1024 bytes, without a label.
+    OpenStep,
 }
 
 impl std::fmt::Display for Dialect {
@@ -43,6 +55,11 @@ impl std::fmt::Display for Dialect {
             Self::Sun { x86: true } => "Sun (x86)",
             Self::Bsd43 => "4.3BSD",
             Self::Bsd44 => "4.4BSD",
+            Self::Apple => "Apple",
+            Self::NextStep => "NEXTSTEP",
+            Self::HpUx => "HP-UX",
+            Self::Ultrix => "Ultrix",
+            Self::OpenStep => "OPENSTEP",
         })
     }
 }
@@ -58,7 +75,17 @@ impl std::str::FromStr for Dialect {
             "sunx86" => Self::Sun { x86: true },
             "43bsd" | "4.3bsd" | "42bsd" | "4.2bsd" => Self::Bsd43,
             "44bsd" | "4.4bsd" => Self::Bsd44,
-            _ => return Err(format!("{name}: not freebsd, netbsd, openbsd, sun, sunx86, 43bsd or 44bsd")),
+            "apple" => Self::Apple,
+            "nextstep" => Self::NextStep,
+            "hpux" => Self::HpUx,
+            "ultrix" => Self::Ultrix,
+            "openstep" => Self::OpenStep,
+            _ => {
+                return Err(format!(
+                    "{name}: not freebsd, netbsd, openbsd, sun, sunx86, 43bsd, 44bsd, apple, nextstep, \
+                     openstep, hpux or ultrix"
+                ));
+            }
         })
     }
 }
@@ -67,11 +94,48 @@ impl std::str::FromStr for Dialect {
 pub(crate) const FS_QUOTA_MAGIC: u32 = 0xb746_915e;
 
 impl Dialect {
-    /// Detects the dialect of a superblock whose layout is known.
+    /// Returns the dialect whose fields and habits it has, where it has none of its own.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        match self {
+            Self::Apple | Self::OpenStep => Self::Bsd44,
+            Self::NextStep | Self::HpUx | Self::Ultrix => Self::Bsd43,
+            other => other,
+        }
+    }
+
+    /// Returns true if what it expects of a writer is not known well enough.
+    #[must_use]
+    pub const fn is_only_read(self) -> bool {
+        matches!(self, Self::NextStep | Self::OpenStep | Self::HpUx | Self::Ultrix)
+    }
+
+    /// Returns the `fs_clean` of a file system that is not in use; not for Solaris, which has two.
+    pub(crate) const fn clean_value(self) -> i8 {
+        match self {
+            Self::HpUx => FsHpUx::FS_CLEAN,
+            Self::Ultrix => FsUltrix::FS_CLEAN,
+            _ => 1,
+        }
+    }
+
+    /// Returns the bytes of a directory chunk.
+    #[must_use]
+    pub const fn dirblksiz(self) -> u32 {
+        match self {
+            Self::Apple | Self::NextStep | Self::OpenStep => LARGE_DIRBLKSIZ,
+            _ => DIRBLKSIZ,
+        }
+    }
+
+    /// Detects the dialect of a superblock whose layout is known, without what stands beside it
+    /// ([`crate::format::beside`]).
     #[must_use]
     pub fn detect(fs: &Fs, raw: &[u8], layout: &Layout) -> Self {
         match layout.inode_format {
             InodeFormat::Sun => return Self::Sun { x86: layout.endian == Endian::Little },
+            InodeFormat::Old if is_hpux(fs) => return Self::HpUx,
+            InodeFormat::Old if layout.old_cg && is_ultrix(fs, raw, layout.endian) => return Self::Ultrix,
             InodeFormat::Old => return Self::Bsd43,
             InodeFormat::New => {}
         }
@@ -118,7 +182,7 @@ impl Dialect {
             // In UFS1 its kernel takes them from the old place at each mount.
             Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags.cast_unsigned().into(),
             Self::OpenBsd => fs.fs_metackhash,
-            Self::Sun { .. } | Self::Bsd43 => 0,
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep | Self::HpUx | Self::Ultrix => 0,
             _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags,
             _ => fs.fs_old_flags.cast_unsigned().into(),
         }
@@ -130,7 +194,7 @@ impl Dialect {
         match self {
             Self::OpenBsd if layout.version == Version::Ufs1 => fs.fs_old_flags &= !old,
             Self::OpenBsd => fs.fs_metackhash &= !bits,
-            Self::Sun { .. } | Self::Bsd43 => {}
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep | Self::HpUx | Self::Ultrix => {}
             _ if layout.version == Version::Ufs2 || layout.flags_updated => fs.fs_flags &= !bits,
             _ => fs.fs_old_flags &= !old,
         }
@@ -184,10 +248,24 @@ impl Dialect {
             Self::FreeBsd => common | FREEBSD_NFS4ACLS | FREEBSD_METACKHASH,
             Self::NetBsd => common | NETBSD_DOWAPBL | NETBSD_DOQUOTA2 | NETBSD_NFS4ACLS,
             Self::OpenBsd => FS_UNCLEAN | FS_FLAGS_UPDATED,
-            Self::Bsd44 => common,
-            Self::Sun { .. } | Self::Bsd43 => 0,
+            Self::Bsd44 | Self::Apple | Self::OpenStep => common,
+            Self::Sun { .. } | Self::Bsd43 | Self::NextStep | Self::HpUx | Self::Ultrix => 0,
         }
     }
+}
+
+/// Returns true for HP-UX, by its magics, or in the static format by the values of its clean flag.
+pub(crate) const fn is_hpux(fs: &Fs) -> bool {
+    let is_static = fs.fs_magic == FS_UFS1_MAGIC && fs.fs_old_postblformat == FS_42POSTBLFMT;
+    matches!(fs.fs_magic, FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB)
+        || is_static && matches!(fs.fs_clean, FsHpUx::FS_CLEAN | FsHpUx::FS_OK | FsHpUx::FS_NOTOK)
+}
+
+/// Returns true for the static format of Ultrix: its clean flag has a value of its own, and what it
+/// notes of checks stands where 4.2BSD has the end of a long path.
+fn is_ultrix(fs: &Fs, raw: &[u8], endian: Endian) -> bool {
+    let ultrix = FsUltrix::decode(raw, endian);
+    fs.fs_clean == FsUltrix::FS_CLEAN || (ultrix.fs_lastfsck > 0 && ultrix.fs_deftimer > 0)
 }
 
 /// Returns true for UFS1 as OpenBSD's newfs leaves it: the newer fields are filled in, and neither
@@ -217,7 +295,8 @@ pub(crate) const CHECK: &str =
 /// and 4.3BSD have no clean flag, so theirs is clean unless it says that it was changed
 /// (`fs_fmod`): they write that as 0, and we, and the 4.4BSDs, as 1 while it is in use.
 pub(crate) const fn is_marked_clean(fs: &Fs, dialect: Dialect) -> bool {
-    fs.fs_clean == 1 || matches!(dialect, Dialect::Bsd43) && fs.fs_fmod == 0
+    fs.fs_clean == dialect.clean_value()
+        || matches!(dialect, Dialect::Bsd43 | Dialect::NextStep) && fs.fs_fmod == 0
 }
 
 /// Returns the inodes of the snapshots that the superblock lists.
@@ -239,6 +318,19 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
     };
     let bits = dialect.flags(fs, layout);
 
+    // What HP-UX keeps elsewhere would be written to wrong places, whatever it is called.
+    let dialect = if is_hpux(fs) { Dialect::HpUx } else { dialect };
+    if dialect.is_only_read() {
+        let what = format!("{dialect} wrote it, and what that expects of a writer is not known well enough");
+        object(what, "copy its files to a file system of another dialect", false);
+    }
+    if dialect == Dialect::HpUx && fs.fs_magic != FS_UFS1_MAGIC {
+        let bits = FsHpUx::decode(raw, layout.endian).fs_featurebits;
+        if fs.fs_magic != FS_HPUX_LFN && bits & FsHpUx::LARGE_UIDS != 0 {
+            let what = "it has owners of more than 16 bits, of which 16 are shown";
+            object(what.into(), "read its files on HP-UX if their owners matter", false);
+        }
+    }
     if let Dialect::Sun { x86 } = dialect {
         let state = if x86 { fs.fs_old_npsect } else { FsSun::decode(raw, layout.endian).fs_state };
         if fs.fs_clean == FsSun::FSLOG {

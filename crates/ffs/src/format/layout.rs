@@ -9,9 +9,11 @@
 //! its structures start at `cgstart(c)`, which UFS1 shifts from group to group so that the
 //! superblock copies spiral down the pack (paper, section 3).
 
+use crate::format::beside::{DIRBLKSIZ, LARGE_DIRBLKSIZ};
+use crate::format::dialect::Dialect;
 use crate::format::ondisk::{
-    Cg, Dinode1, Dinode2, FS_42INODEFMT, FS_44INODEFMT, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs,
-    FsSun, NDADDR, NIADDR, OldCg, SBLOCKSIZE, flags,
+    Cg, Dinode1, Dinode2, FS_42INODEFMT, FS_44INODEFMT, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN,
+    FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsSun, NDADDR, NIADDR, OldCg, SBLOCKSIZE, flags,
 };
 use crate::format::rotation::Rotation;
 use crate::format::units::{Frag, Lbn};
@@ -22,6 +24,9 @@ use spindle_vfs::{Error, Result};
 pub const MINBSIZE: u32 = 4096;
 /// The root directory's inode.
 pub const ROOT_INO: u32 = 2;
+
+/// Symbolic links of UFS1 shorter than this stand in the inode (`APPLEUFS_MAXSYMLINKLEN`).
+const MAXSYMLINKLEN_UFS1: u32 = 60;
 
 /// Largest block in bytes.
 pub const MAXBSIZE: u32 = 65536;
@@ -152,7 +157,7 @@ impl Layout {
     /// [`Error::Corrupt`] naming the field that cannot be.
     pub fn check(fs: &Fs, raw: &[u8], endian: Endian, sblockloc: u64, extent: Extent) -> Result<Self> {
         let version = match fs.fs_magic {
-            FS_UFS1_MAGIC => Version::Ufs1,
+            FS_UFS1_MAGIC | FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => Version::Ufs1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => Version::Ufs2,
             other => return Err(bad("fs_magic", format_args!("{other:#x}"), "that of UFS1 or UFS2")),
         };
@@ -325,7 +330,7 @@ impl Layout {
             fs_contigsumsize,
             fs_maxsymlinklen,
             fs_maxfilesize: 0,
-            dirblksiz: 512,
+            dirblksiz: DIRBLKSIZ,
             fs_sblockloc: sblockloc,
             old_cg,
             flags_updated,
@@ -334,6 +339,31 @@ impl Layout {
         layout.fs_maxfilesize = layout.max_file_size(fs.fs_maxfilesize);
         layout.check_groups()?;
         Ok(layout)
+    }
+
+    /// Takes over what depends on the dialect, and the superblock `fs` does not say: the chunks of
+    /// directories, unless the disk has `shown` them, and the short symbolic links of those who
+    /// have large ones.
+    pub(crate) fn adopt(&mut self, fs: &Fs, dialect: Dialect, shown: Option<u32>) {
+        self.dirblksiz = shown.unwrap_or(dialect.dirblksiz());
+        self.fs_maxsymlinklen = match self.inode_format {
+            // NeXT has them with old inodes, too, where fs_maxsymlinklen does not say so.
+            InodeFormat::New | InodeFormat::Old if self.has_large_chunks() => MAXSYMLINKLEN_UFS1,
+            InodeFormat::New => u32::try_from(fs.fs_maxsymlinklen).unwrap_or(0),
+            InodeFormat::Sun | InodeFormat::Old => self.fs_maxsymlinklen,
+        };
+    }
+
+    /// Returns true if directories have the chunks of NEXTSTEP, OPENSTEP and Apple.
+    pub(crate) const fn has_large_chunks(&self) -> bool {
+        self.dirblksiz == LARGE_DIRBLKSIZ
+    }
+
+    /// Returns where a new table of free clusters belongs, if the maps before it end at byte `end`
+    /// of the group block. It is counted from 1, and all but Apple save the word of entry 0
+    /// (`fsck_ffs/pass5.c` of NetBSD).
+    pub(crate) const fn clustersumoff(&self, end: u32) -> u32 {
+        end.next_multiple_of(4) - if self.has_large_chunks() { 0 } else { 4 }
     }
 
     /// Checks that the structures of every cylinder group lie inside it and inside the file system.

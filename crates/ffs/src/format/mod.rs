@@ -3,6 +3,7 @@
 //! Nothing here changes a device but [`superblock`], and nothing knows of caches, logs or files.
 
 pub mod acl;
+pub(crate) mod beside;
 pub(crate) mod ckhash;
 pub(crate) mod dialect;
 pub(crate) mod dinode;

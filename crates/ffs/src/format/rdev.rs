@@ -8,13 +8,15 @@ use spindle_vfs::Rdev;
 pub fn decode(dialect: Dialect, [raw, wide]: [u64; 2]) -> Rdev {
     let low = word(raw);
     match dialect {
-        Dialect::FreeBsd | Dialect::Bsd44 => Rdev {
+        Dialect::FreeBsd | Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => Rdev {
             major: word(raw >> 32) & !0xff | low >> 8 & 0xff,
             minor: word(raw >> 24) & 0xff00 | low & 0xffff_00ff,
         },
         Dialect::NetBsd => Rdev { major: low >> 8 & 0xfff, minor: low >> 12 & 0xf_ff00 | low & 0xff },
         Dialect::OpenBsd => Rdev { major: low >> 8 & 0xff, minor: low >> 8 & 0xff_ff00 | low & 0xff },
-        Dialect::Bsd43 => Rdev { major: low >> 8 & 0xff, minor: low & 0xff },
+        Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => {
+            Rdev { major: low >> 8 & 0xff, minor: low & 0xff }
+        }
         // Solaris keeps 14 bits of major number and 18 of minor in the second pointer.
         Dialect::Sun { .. } => match word(wide) {
             0 => Rdev { major: low >> 8 & 0xff, minor: low & 0xff },
@@ -29,13 +31,13 @@ pub fn decode(dialect: Dialect, [raw, wide]: [u64; 2]) -> Rdev {
 pub fn encode(dialect: Dialect, Rdev { major, minor }: Rdev) -> [u64; 2] {
     let short = u64::from((major & 0xff) << 8 | minor & 0xff);
     match dialect {
-        Dialect::FreeBsd | Dialect::Bsd44 => {
+        Dialect::FreeBsd | Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => {
             let high = u64::from(major & !0xff) << 32 | u64::from(minor & 0xff00) << 24;
             [high | u64::from((major & 0xff) << 8 | minor & 0xffff_00ff), 0]
         }
         Dialect::NetBsd => [u64::from((major & 0xfff) << 8 | (minor & 0xf_ff00) << 12 | minor & 0xff), 0],
         Dialect::OpenBsd => [u64::from((major & 0xff) << 8 | (minor & 0xff_ff00) << 8 | minor & 0xff), 0],
-        Dialect::Bsd43 => [short, 0],
+        Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => [short, 0],
         Dialect::Sun { .. } => [short, u64::from(major << 18 | minor & 0x3_ffff)],
     }
 }

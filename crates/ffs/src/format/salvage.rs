@@ -7,9 +7,10 @@
 
 use crate::format::layout::Extent;
 use crate::format::ondisk::{
-    FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
+    FS_BAD_MAGIC, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC,
+    SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
 };
-use crate::format::superblock::{Superblock, decode};
+use crate::format::superblock::{Superblock, decode, is_finished};
 use spindle_device::Device;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Objection, Result};
@@ -125,7 +126,7 @@ impl Superblock {
         let Some((fs, endian)) = decode(&raw) else { return Ok(None) };
         let standard = match fs.fs_magic {
             FS_UFS1_MAGIC if at == 0 => 0,
-            FS_UFS1_MAGIC => SBLOCK_UFS1,
+            FS_UFS1_MAGIC | FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => SBLOCK_UFS1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned(),
             _ => return Ok(None),
         };
@@ -133,7 +134,7 @@ impl Superblock {
             return Ok(None);
         }
         let bytes = device.info().size_bytes;
-        let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes))?;
+        let mut found = Self::checked_in(raw, &fs, endian, standard, Extent::Beginning(bytes), device)?;
         let layout = &found.layout;
         let copy_at = (at != standard).then_some(at);
         if copy_at.is_some() && !(0..layout.fs_ncg).any(|cgx| layout.byte(layout.cgsblock(cgx)) == at) {
@@ -203,9 +204,7 @@ fn search(device: &dyn Device, any: bool) -> Result<Option<Superblock>> {
 }
 
 fn is_magic(bytes: &[u8]) -> bool {
-    [Endian::Little, Endian::Big]
-        .into_iter()
-        .any(|endian| matches!(i32::get(bytes, endian), FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC))
+    [Endian::Little, Endian::Big].into_iter().any(|endian| is_finished(i32::get(bytes, endian)))
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
 use crate::format::acl::AclKind;
+use crate::format::beside;
 use crate::format::ckhash::check_hash;
-use crate::format::dialect::{self, Dialect, is_marked_clean};
+use crate::format::dialect::{self, Dialect, is_hpux, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
-    CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_BAD_MAGIC, FS_CKHASH, FS_UFS1_MAGIC,
-    FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsRecovery, FsSun, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
+    AppleLabel, CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42POSTBLFMT, FS_BAD_MAGIC, FS_CKHASH,
+    FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsHpUx,
+    FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
 use crate::format::salvage::Salvaged;
 use crate::format::units::low_word;
@@ -20,8 +22,6 @@ use spindle_device::Device;
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, Objection, Result};
 
-/// `fs_clean` of a file system that is not in use.
-const FS_ISCLEAN: i8 = 1;
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
 
@@ -34,6 +34,10 @@ pub struct Superblock {
     pub layout: Layout,
     /// Whose rules it follows.
     pub dialect: Dialect,
+    /// Name of the volume in Apple's label.
+    pub(crate) apple_name: Option<Vec<u8>>,
+    /// Bytes of a directory chunk, where the disk shows them.
+    pub(crate) chunk: Option<u32>,
     /// Set if it is only good enough to read with: see [`Superblock::salvage`].
     pub salvaged: Option<Salvaged>,
     pub(crate) raw: Vec<u8>,
@@ -84,6 +88,7 @@ impl Superblock {
         let belongs = match fs.fs_magic {
             // At 64K stands the first alternate of a UFS1 with 64K blocks.
             FS_UFS1_MAGIC => at != SBLOCK_UFS2,
+            FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => at == SBLOCK_UFS1,
             FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
             FS_BAD_MAGIC => {
                 return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
@@ -143,9 +148,7 @@ impl Superblock {
                 continue;
             };
             let extent = Extent::Whole(device.info().size_bytes);
-            let Ok(layout) = Layout::check(&fs, &raw, endian, at, extent) else { continue };
-            let dialect = Dialect::detect(&fs, &raw, &layout);
-            let torn = Self { fs, layout, dialect, raw, salvaged: None };
+            let Ok(torn) = Self::interpreted(raw, &fs, endian, at, extent, device) else { continue };
             let confirmed = (0..torn.layout.fs_ncg)
                 .map(|cgx| torn.layout.byte(torn.layout.cgsblock(cgx)))
                 .find_map(|place| Self::read_replica(device, place, at).ok())
@@ -158,7 +161,32 @@ impl Superblock {
     }
 
     fn checked(raw: Vec<u8>, fs: &Fs, endian: Endian, sblockloc: u64, device: &dyn Device) -> Result<Self> {
-        Self::checked_in(raw, fs, endian, sblockloc, Extent::Whole(device.info().size_bytes))
+        Self::checked_in(raw, fs, endian, sblockloc, Extent::Whole(device.info().size_bytes), device)
+    }
+
+    /// Returns the superblock that these bytes are, whatever its check-hash says.
+    fn interpreted(
+        raw: Vec<u8>,
+        fs: &Fs,
+        endian: Endian,
+        sblockloc: u64,
+        extent: Extent,
+        device: &dyn Device,
+    ) -> Result<Self> {
+        let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
+        let (dialect, chunk) = beside::look(device, &layout, Dialect::detect(fs, &raw, &layout));
+        let label = (dialect == Dialect::Apple).then(|| AppleLabel::read(device)).flatten();
+        let apple_name = label.map(|label| label.name().to_vec());
+        let mut superblock = Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged: None };
+        superblock.set_dialect(dialect);
+        Ok(superblock)
+    }
+
+    /// Reads it by the rules of `dialect` from now on, whatever it looks like; but what the disk
+    /// shows of the chunks of its directories stays.
+    pub fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+        self.layout.adopt(&self.fs, dialect, self.chunk);
     }
 
     /// Returns the superblock that these bytes are, if everything in it can be: `fs` is what they
@@ -169,10 +197,9 @@ impl Superblock {
         endian: Endian,
         sblockloc: u64,
         extent: Extent,
+        device: &dyn Device,
     ) -> Result<Self> {
-        let layout = Layout::check(fs, &raw, endian, sblockloc, extent)?;
-        let dialect = Dialect::detect(fs, &raw, &layout);
-        let superblock = Self { fs: *fs, layout, dialect, raw, salvaged: None };
+        let superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -193,6 +220,17 @@ impl Superblock {
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// Returns the name of the volume, up to its first NUL; empty where there is none.
+    #[must_use]
+    pub fn volume_name(&self) -> &[u8] {
+        let field: &[u8] = match &self.apple_name {
+            Some(name) => name,
+            None if self.has_new_fields() => &self.fs.fs_volname,
+            None => &[],
+        };
+        field.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
     /// Flags of the dialect.
@@ -238,7 +276,8 @@ impl Superblock {
     /// clean flag, that is less than [`Self::is_clean`] says.
     #[must_use]
     pub fn is_marked_clean(&self) -> bool {
-        matches!(self.dialect, Dialect::Bsd43) && is_marked_clean(&self.fs, self.dialect) || self.is_clean()
+        matches!(self.dialect, Dialect::Bsd43 | Dialect::NextStep) && is_marked_clean(&self.fs, self.dialect)
+            || self.is_clean()
     }
 
     /// Returns true if the device says that it is not in use.
@@ -246,7 +285,7 @@ impl Superblock {
     pub fn is_clean(&self) -> bool {
         match self.dialect {
             Dialect::Sun { .. } => matches!(self.fs.fs_clean, FsSun::FSCLEAN | FsSun::FSSTABLE),
-            _ => self.fs.fs_clean == FS_ISCLEAN,
+            dialect => self.fs.fs_clean == dialect.clean_value(),
         }
     }
 
@@ -301,7 +340,7 @@ impl Superblock {
     /// whether there is a log that makes good an unclean end.
     pub fn set_clean(&mut self, clean: bool, logged: bool, now: Timestamp) {
         self.fs.fs_clean = match self.dialect {
-            _ if clean => FS_ISCLEAN,
+            _ if clean => self.dialect.clean_value(),
             // A file system with a log that is replayed was clean before, and will be again.
             Dialect::NetBsd if logged => FS_WASCLEAN,
             _ => 0,
@@ -321,7 +360,7 @@ impl Superblock {
         }
         self.set_time(now);
         // Where there is no clean flag, this one says it; elsewhere it is of no use on a disk.
-        self.fs.fs_fmod = i8::from(!clean && self.dialect == Dialect::Bsd43);
+        self.fs.fs_fmod = i8::from(!clean && self.dialect.base() == Dialect::Bsd43);
         if let Dialect::Sun { x86 } = self.dialect {
             let state = FsSun::FSOKAY.wrapping_sub(self.fs.fs_old_time);
             if x86 {
@@ -485,6 +524,27 @@ impl Fs {
 pub(crate) fn decode(raw: &[u8]) -> Option<(Fs, Endian)> {
     [Endian::Little, Endian::Big]
         .into_iter()
-        .map(|endian| (Fs::decode(raw, endian), endian))
-        .find(|(fs, _)| matches!(fs.fs_magic, FS_UFS1_MAGIC | FS_UFS2_MAGIC | FS_UFS2EA_MAGIC | FS_BAD_MAGIC))
+        .map(|endian| (decode_as(raw, endian), endian))
+        .find(|(fs, _)| MAGICS.contains(&fs.fs_magic))
+}
+
+/// Magics of superblocks, and of those that newfs did not finish.
+pub(crate) const MAGICS: [i32; 7] =
+    [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC, FS_HPUX_LFN, FS_HPUX_FEATURES, FS_HPUX_4GB];
+
+/// Returns true for a magic of a file system that newfs has finished.
+pub(crate) fn is_finished(magic: i32) -> bool {
+    magic != FS_BAD_MAGIC && MAGICS.contains(&magic)
+}
+
+/// Decodes in one byte order; what HP-UX keeps elsewhere comes to its usual place.
+fn decode_as(raw: &[u8], endian: Endian) -> Fs {
+    let mut fs = Fs::decode(raw, endian);
+    if is_hpux(&fs) {
+        let hpux = FsHpUx::decode(raw, endian);
+        (fs.fs_id, fs.fs_optim) = (hpux.fs_id, hpux.fs_optim);
+        (fs.fs_old_npsect, fs.fs_old_interleave, fs.fs_old_trackskew) = (fs.fs_old_nsect, 1, 0);
+        fs.fs_old_postblformat = FS_42POSTBLFMT;
+    }
+    fs
 }

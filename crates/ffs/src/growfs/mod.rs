@@ -126,7 +126,7 @@ fn grown(superblock: &Superblock, growth: &Growth, device: &dyn Device) -> Resul
     let raw = grown.encode(superblock.layout.fs_sblockloc);
     let (endian, at) = (superblock.layout.endian, superblock.layout.fs_sblockloc);
     let fs = Fs::decode(&raw, endian);
-    Superblock::checked_in(raw, &fs, endian, at, Extent::Whole(bytes))
+    Superblock::checked_in(raw, &fs, endian, at, Extent::Whole(bytes), device)
 }
 
 /// Returns the copy of the superblock that stands at byte `at`.

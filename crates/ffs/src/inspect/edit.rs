@@ -257,6 +257,6 @@ fn with_field(
     }
     let (fs, endian) = decode(&raw).filter(|(_, endian)| *endian == layout.endian).ok_or_else(unusable)?;
     let whole = Extent::Whole(device.info().size_bytes);
-    let changed = Superblock::checked_in(raw, &fs, endian, layout.fs_sblockloc, whole)?;
+    let changed = Superblock::checked_in(raw, &fs, endian, layout.fs_sblockloc, whole, &**device)?;
     Ok((changed, edited))
 }

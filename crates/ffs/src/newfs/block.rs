@@ -198,8 +198,8 @@ impl Maps {
             nextfreeoff: freeoff + bytes(layout.fs_fpg),
         };
         if layout.fs_contigsumsize > 0 {
-            // Entry 0 of the counts does not exist, so the table starts a word early.
-            maps.clustersumoff = maps.nextfreeoff.next_multiple_of(4) - 4;
+            let end = u32::try_from(maps.nextfreeoff).unwrap_or(u32::MAX - 3);
+            maps.clustersumoff = layout.clustersumoff(end) as usize;
             maps.clusteroff = maps.clustersumoff + (layout.fs_contigsumsize as usize + 1) * 4;
             maps.nextfreeoff = maps.clusteroff + bytes(layout.fs_fpg / layout.fs_frag);
         }

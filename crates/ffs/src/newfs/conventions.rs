@@ -41,7 +41,14 @@ impl Conventions {
             Dialect::OpenBsd => {
                 Self { flags_updated: false, maxbsize: false, disk_in_ufs2: true, last_ncyl: 0, ..newer }
             }
-            Dialect::Bsd44 | Dialect::Bsd43 | Dialect::Sun { .. } => newer,
+            Dialect::Bsd44
+            | Dialect::Apple
+            | Dialect::Bsd43
+            | Dialect::Sun { .. }
+            | Dialect::NextStep
+            | Dialect::HpUx
+            | Dialect::Ultrix
+            | Dialect::OpenStep => newer,
         }
     }
 }

@@ -9,6 +9,7 @@
 use super::frame::{Frame, Groups};
 use super::packing::MAX_UFS1_IPG;
 use super::parameters::{Disk, ParameterError, Resolved, Result};
+use crate::format::beside::LARGE_DIRBLKSIZ;
 use crate::format::ondisk::{Fs, SBLOCKSIZE};
 use crate::format::rotation::Rotation;
 use spindle_ondisk::{Endian, Field};
@@ -121,8 +122,13 @@ impl Cutter<'_> {
             return 988 + fpg.div_ceil(8);
         }
         let clusters = u64::from(self.frame.contigsumsize);
-        let cluster_bytes =
-            if clusters > 0 { clusters * 4 + (fpg / u64::from(self.frame.frag)).div_ceil(8) } else { 0 };
+        // Apple has a word for entry 0 of their counts.
+        let unused = if self.wishes.dialect.dirblksiz() == LARGE_DIRBLKSIZ { 4 } else { 0 };
+        let cluster_bytes = if clusters > 0 {
+            unused + clusters * 4 + (fpg / u64::from(self.frame.frag)).div_ceil(8)
+        } else {
+            0
+        };
         172 + u64::from(cpg) * (4 + 2 * u64::from(self.disk.nrpos))
             + self.ipg(cpg).div_ceil(8)
             + fpg.div_ceil(8)

@@ -95,7 +95,7 @@ pub struct Parameters {
     pub size_bytes: u64,
     /// On-disk format.
     pub format: Format,
-    /// Byte order: big for Solaris on SPARC, little otherwise unless named.
+    /// Byte order: big for Apple and Solaris on SPARC, little otherwise unless named.
     pub endian: Option<Endian>,
     /// Whose newfs to follow. By default FreeBSD's, 4.4BSD's for UFS1 with a geometry, 4.3BSD's for
     /// the old format.
@@ -130,7 +130,7 @@ pub struct Parameters {
     pub metaspace: Option<u32>,
     /// Disk geometry.
     pub geometry: Geometry,
-    /// Volume name: letters, digits, `-` and `_`, at most 31.
+    /// Volume name: letters, digits, `-` and `_`, at most 31. Apple's is `untitled` without one.
     pub label: Option<String>,
     /// FreeBSD: make the directory `.snap`.
     pub snap_dir: bool,
@@ -264,10 +264,12 @@ impl Defaults {
             Dialect::OpenBsd => {
                 Self { bsize: 16384, fsize: 2048, density: |f| 4 * f, minfree: 5, transfer: 0 }
             }
-            Dialect::Bsd44 => {
+            Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => {
                 Self { bsize: 8192, fsize: 1024, density: |f| 4 * f, minfree: 5, transfer: 65536 }
             }
-            Dialect::Bsd43 => Self { bsize: 8192, fsize: 1024, density: |_| 2048, minfree: 10, transfer: 0 },
+            Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => {
+                Self { bsize: 8192, fsize: 1024, density: |_| 2048, minfree: 10, transfer: 0 }
+            }
             Dialect::Sun { .. } => Self {
                 bsize: 8192,
                 fsize: 1024,
@@ -312,10 +314,12 @@ impl Parameters {
         };
         let dialect = self.dialect.unwrap_or(default);
         let allowed = match (self.format, dialect) {
+            (_, only_read) if only_read.is_only_read() => "file systems of this dialect are only read",
             (Format::Old, Dialect::Bsd43) => return Ok(dialect),
             (Format::Old, _) => "the old format is made as 4.3BSD makes it (43bsd)",
             (_, Dialect::Bsd43) => "4.3BSD knows only the old format (-O 0)",
             (Format::Ufs2, Dialect::Sun { .. }) => "Solaris has UFS1 only (-O 1)",
+            (Format::Ufs2, Dialect::Apple) => "Apple has UFS1 only (-O 1)",
             _ => return Ok(dialect),
         };
         Err(ParameterError::new("dialect", dialect, allowed))
@@ -323,7 +327,8 @@ impl Parameters {
 
     fn pick_endian(&self, dialect: Dialect) -> Result<Endian> {
         let own = match dialect {
-            Dialect::Sun { x86: false } => Endian::Big,
+            // Macintoshes kept it when their processors were little-endian.
+            Dialect::Sun { x86: false } | Dialect::Apple => Endian::Big,
             _ => Endian::Little,
         };
         let endian = self.endian.unwrap_or(own);
@@ -452,8 +457,9 @@ impl Parameters {
             let allowed = "at most 31 letters, digits, '-' and '_'";
             return Err(ParameterError::new("label", format!("{label:?}"), allowed));
         }
-        let has_volname = matches!(dialect, Dialect::FreeBsd | Dialect::NetBsd | Dialect::OpenBsd)
-            || self.format == Format::Ufs2;
+        let has_volname =
+            matches!(dialect, Dialect::FreeBsd | Dialect::NetBsd | Dialect::OpenBsd | Dialect::Apple)
+                || self.format == Format::Ufs2;
         if !label.is_empty() && !has_volname {
             let allowed = format!("superblocks of {dialect} have no volume name");
             return Err(ParameterError::new("label", format!("{label:?}"), allowed));
@@ -464,10 +470,10 @@ impl Parameters {
     /// Returns the geometry where this system's file systems have one.
     fn disk(&self, dialect: Dialect) -> Result<Option<Disk>> {
         let g = &self.geometry;
-        let real = matches!(dialect, Dialect::Bsd43 | Dialect::Bsd44 | Dialect::Sun { .. });
+        let real = matches!(dialect.base(), Dialect::Bsd43 | Dialect::Bsd44 | Dialect::Sun { .. });
         if !real || self.format == Format::Ufs2 {
             return if self.has_geometry() {
-                let allowed = "only UFS1 as 44bsd, 43bsd or sun make it records one";
+                let allowed = "only UFS1 as 44bsd, 43bsd, apple or sun make it records one";
                 Err(ParameterError::new("disk geometry", "given", allowed))
             } else {
                 Ok(None)
@@ -475,7 +481,7 @@ impl Parameters {
         }
         // What is faked where nothing is known: one track of 4096 sectors (4.4BSD and after), or
         // the disk that mkfs of 4.2BSD and Solaris assumed.
-        let (nsect, ntrak, nrpos) = if dialect == Dialect::Bsd44 { (4096, 1, 1) } else { (32, 16, 8) };
+        let (nsect, ntrak, nrpos) = if dialect.base() == Dialect::Bsd44 { (4096, 1, 1) } else { (32, 16, 8) };
         let scale = self.sector_bytes / DEV_BSIZE;
         let sectors = |parameter, value: u32, range: RangeInclusive<u32>| {
             within(parameter, value, range).map(|sectors| sectors * scale)

@@ -75,8 +75,10 @@ impl Plan {
         let device_bytes = groups.fs_size * u64::from(frame.fsize);
         // As a reader finds it, who sees the tables of old formats in newer fields' places.
         let found = Fs::decode(&raw, wishes.endian);
-        let layout = Layout::check(&found, &raw, wishes.endian, frame.sblockloc, Extent::Whole(device_bytes))
-            .map_err(|error| ParameterError::new("combination", error, "other parameters"))?;
+        let mut layout =
+            Layout::check(&found, &raw, wishes.endian, frame.sblockloc, Extent::Whole(device_bytes))
+                .map_err(|error| ParameterError::new("combination", error, "other parameters"))?;
+        layout.adopt(&found, wishes.dialect, None);
         let used = Used {
             frags: directories.iter().map(|d| (d.frag.0, u64::from(d.size.div_ceil(frame.fsize)))).collect(),
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),

@@ -15,8 +15,6 @@ use spindle_ondisk::Endian;
 
 /// The root's inode.
 pub const ROOTINO: u32 = 2;
-/// Bytes of a directory chunk.
-const DIRBLKSIZ: usize = 512;
 /// Kind of a directory in `d_type`.
 const DT_DIR: u8 = 4;
 const IFDIR: u16 = 0o040_000;
@@ -43,7 +41,7 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
     let frag = u64::from(wishes.bsize / wishes.fsize);
     let first = Frag(reserved.next_multiple_of(frag));
     let second = first + frag;
-    let chunk = u32::try_from(DIRBLKSIZ).unwrap_or(0);
+    let chunk = wishes.dialect.dirblksiz();
     let mut root = Directory {
         ino: ROOTINO,
         frag: first,
@@ -83,18 +81,18 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
 impl Directory {
     /// Returns the contents: the entries in the first chunk, the others empty.
     pub fn contents(&self, layout: &Layout) -> Vec<u8> {
-        let endian = layout.endian;
+        let (endian, chunk_bytes) = (layout.endian, layout.dirblksiz as usize);
         let mut bytes = vec![0; self.size.next_multiple_of(layout.fs_fsize) as usize];
         let mut at = 0;
         for (n, &(ino, name)) in self.entries.iter().enumerate() {
             let last = n + 1 == self.entries.len();
-            let reclen = if last { DIRBLKSIZ - at } else { dirsiz(name.len()) };
+            let reclen = if last { chunk_bytes - at } else { dirsiz(name.len()) };
             put_head(&mut bytes[at..], layout.inode_format, ino, reclen, name.len(), endian);
             bytes[at + DIRECT_HEADER..at + DIRECT_HEADER + name.len()].copy_from_slice(name.as_bytes());
             at += reclen;
         }
-        for chunk in bytes[..self.size as usize].chunks_mut(DIRBLKSIZ).skip(1) {
-            put_head(chunk, layout.inode_format, 0, DIRBLKSIZ, 0, endian);
+        for chunk in bytes[..self.size as usize].chunks_mut(chunk_bytes).skip(1) {
+            put_head(chunk, layout.inode_format, 0, chunk_bytes, 0, endian);
         }
         bytes
     }

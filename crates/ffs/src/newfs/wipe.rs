@@ -3,10 +3,8 @@
 //! file system; boot code and labels keep their bytes.
 
 use crate::format::layout::Layout;
-use crate::format::ondisk::{
-    FS_BAD_MAGIC, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, SBLOCKSEARCH, SBLOCKSIZE,
-};
-use crate::format::superblock::Superblock;
+use crate::format::ondisk::{AppleLabel, FS_BAD_MAGIC, SBLOCKSEARCH, SBLOCKSIZE};
+use crate::format::superblock::{MAGICS, Superblock};
 use crate::format::units::Frag;
 use spindle_device::Device;
 use spindle_ondisk::Field;
@@ -16,9 +14,15 @@ use spindle_vfs::Result;
 const FS_MAGIC: u64 = 1372;
 
 /// Magics of others: byte offset and bytes. ext2 and its successors (NetBSD's newfs clears it for
-/// the boot loaders' sake), btrfs, XFS, and Linux swap.
-const OTHERS: [(u64, &[u8]); 4] =
-    [(1080, b"\x53\xef"), (65600, b"_BHRfS_M"), (0, b"XFSB"), (4086, b"SWAPSPACE2")];
+/// the boot loaders' sake), btrfs, XFS, Linux swap, and the label of Apple, which decides how
+/// directories are read.
+const OTHERS: [(u64, &[u8]); 5] = [
+    (1080, b"\x53\xef"),
+    (65600, b"_BHRfS_M"),
+    (0, b"XFSB"),
+    (4086, b"SWAPSPACE2"),
+    (AppleLabel::AT, b"LABL"),
+];
 
 /// Overwrites `bytes` at byte `at`, keeping the rest of their sectors.
 pub(super) fn patch(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<()> {
@@ -63,8 +67,7 @@ fn with_sectors(
 /// Clears the magic of a superblock at each of `places` that is not the new one's.
 fn superblocks(layout: &Layout, device: &dyn Device, places: &[u64]) -> Result<()> {
     let end = layout.byte(Frag(layout.fs_size));
-    let magics = [FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FS_BAD_MAGIC]
-        .map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
+    let magics = MAGICS.map(|magic| [magic.to_le_bytes(), magic.to_be_bytes()]);
     for &place in places {
         if place == layout.fs_sblockloc || place + SBLOCKSIZE as u64 > end {
             continue;

@@ -14,7 +14,8 @@ use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
 use crate::format::ondisk::{
-    CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery, SBLOCK_UFS2,
+    AppleLabel, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, DI_CKHASH, FS_BAD_MAGIC, FS_CKHASH, Fs, FsRecovery,
+    SBLOCK_UFS2,
 };
 use crate::format::superblock::Superblock;
 use crate::format::units::{index, low_word};
@@ -112,6 +113,11 @@ pub fn write(
     }
     if layout.version == Version::Ufs2 {
         write_recovery(plan, device)?;
+    }
+    if plan.dialect == Dialect::Apple {
+        let name = if plan.wishes.label.is_empty() { "untitled" } else { &plan.wishes.label };
+        let label = AppleLabel::new_bytes(name.as_bytes(), stamp.now.secs, random.next_u64());
+        wipe::patch(device, AppleLabel::AT, &label)?;
     }
     device.flush()?;
     device.write_at(layout.fs_sblockloc, &superblock(plan, &stamp, layout.fs_sblockloc))?;

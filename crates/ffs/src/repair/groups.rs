@@ -238,7 +238,7 @@ impl Round<'_> {
         }
         if layout.fs_contigsumsize > 0 {
             let end = cg.cg_freeoff.saturating_add(layout.fs_fpg.div_ceil(8));
-            cg.cg_clustersumoff = end.next_multiple_of(4) - 4;
+            cg.cg_clustersumoff = layout.clustersumoff(end);
             cg.cg_clusteroff = cg.cg_clustersumoff.saturating_add((layout.fs_contigsumsize + 1) * 4);
         }
     }

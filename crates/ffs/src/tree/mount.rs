@@ -101,7 +101,7 @@ impl Ffs {
         options: &OpenOptions,
     ) -> Result<Self> {
         if let Some(dialect) = options.dialect {
-            superblock.dialect = dialect;
+            superblock.set_dialect(dialect);
         }
         let layout = superblock.layout.clone();
         if layout.fs_fsize < device.info().sector_bytes {
@@ -162,7 +162,7 @@ impl Ffs {
             // NetBSD and Solaris log the superblock too.
             let dialect = superblock.dialect;
             superblock = Superblock::salvage(&*device)?;
-            superblock.dialect = dialect;
+            superblock.set_dialect(dialect);
         }
         let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         let name_hash = NameHash::new(&mut random);

@@ -314,8 +314,8 @@ fn check_room(superblock: &Superblock, device: &dyn Device) -> Result<()> {
 const fn roomy_percent(dialect: Dialect) -> i32 {
     match dialect {
         Dialect::FreeBsd => 8,
-        Dialect::NetBsd | Dialect::OpenBsd | Dialect::Bsd44 => 5,
-        Dialect::Sun { .. } | Dialect::Bsd43 => 10,
+        Dialect::NetBsd | Dialect::OpenBsd | Dialect::Bsd44 | Dialect::Apple | Dialect::OpenStep => 5,
+        Dialect::Sun { .. } | Dialect::Bsd43 | Dialect::NextStep | Dialect::HpUx | Dialect::Ultrix => 10,
     }
 }
 

@@ -120,12 +120,13 @@ fn use_it(name: &str, device: &Arc<MemoryDevice>) {
 /// and block off.
 #[test]
 fn new_file_systems() {
-    use Dialect::{Bsd43, Bsd44, FreeBsd, NetBsd, OpenBsd, Sun};
+    use Dialect::{Apple, Bsd43, Bsd44, FreeBsd, NetBsd, OpenBsd, Sun};
     for (dialect, formats) in [
         (FreeBsd, &[Format::Ufs1, Format::Ufs2][..]),
         (NetBsd, &[Format::Ufs1, Format::Ufs2]),
         (OpenBsd, &[Format::Ufs1, Format::Ufs2]),
         (Bsd44, &[Format::Ufs1]),
+        (Apple, &[Format::Ufs1]),
         (Bsd43, &[Format::Old]),
         (Sun { x86: false }, &[Format::Ufs1]),
         (Sun { x86: true }, &[Format::Ufs1]),

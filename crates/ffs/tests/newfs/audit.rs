@@ -269,9 +269,9 @@ pub fn list(device: &dyn Device, superblock: &Superblock, ino: u32) -> (i16, Vec
     }
     let contents = read(device, superblock, Frag(first.cast_unsigned()), usize::try_from(size).unwrap());
     let mut names = Vec::new();
-    for chunk in contents.chunks(512) {
+    for chunk in contents.chunks(layout.dirblksiz as usize) {
         let mut at = 0;
-        while at < 512 {
+        while at < chunk.len() {
             let head = DirectHeader::decode(&chunk[at..], layout.endian);
             let namlen = match layout.inode_format {
                 InodeFormat::New => {
@@ -287,7 +287,7 @@ pub fn list(device: &dyn Device, superblock: &Superblock, ino: u32) -> (i16, Vec
             }
             at += usize::from(head.d_reclen);
         }
-        assert_eq!(at, 512, "entries fill their chunk");
+        assert_eq!(at, chunk.len(), "entries fill their chunk");
     }
     (nlink, names)
 }
@@ -308,7 +308,7 @@ pub fn with(size: u64, change: impl FnOnce(&mut Parameters)) -> Parameters {
     parameters
 }
 
-pub const FORMATS: [(Format, Option<Dialect>, bool); 13] = [
+pub const FORMATS: [(Format, Option<Dialect>, bool); 14] = [
     (Format::Ufs2, None, false),
     (Format::Ufs2, Some(Dialect::NetBsd), false),
     (Format::Ufs2, Some(Dialect::OpenBsd), false),
@@ -317,6 +317,7 @@ pub const FORMATS: [(Format, Option<Dialect>, bool); 13] = [
     (Format::Ufs1, Some(Dialect::NetBsd), false),
     (Format::Ufs1, Some(Dialect::OpenBsd), false),
     (Format::Ufs1, Some(Dialect::Bsd44), false),
+    (Format::Ufs1, Some(Dialect::Apple), false),
     (Format::Ufs1, Some(Dialect::Sun { x86: false }), false),
     (Format::Ufs1, Some(Dialect::Sun { x86: true }), false),
     (Format::Old, None, false),

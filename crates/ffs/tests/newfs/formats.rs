@@ -51,6 +51,7 @@ fn the_dialect_shows() {
         (Format::Ufs2, Some(Dialect::NetBsd), Dialect::NetBsd),
         (Format::Ufs1, Some(Dialect::NetBsd), Dialect::NetBsd),
         (Format::Ufs1, Some(Dialect::Bsd44), Dialect::Bsd44),
+        (Format::Ufs1, Some(Dialect::Apple), Dialect::Apple),
         (Format::Ufs1, Some(Dialect::Sun { x86: true }), Dialect::Sun { x86: true }),
         (Format::Ufs1, Some(Dialect::Sun { x86: false }), Dialect::Sun { x86: false }),
         (Format::Old, None, Dialect::Bsd43),

@@ -115,7 +115,7 @@ fn random_wishes(random: &mut StdRng) -> Parameters {
         p.blocks_per_group = maybe(random, &edges);
         p.metaspace = maybe(random, &edges);
         p.sector_bytes = [512, 512, 512, 4096][random.random_range(0..4)];
-        if matches!(dialect, Some(Dialect::Bsd44 | Dialect::Sun { .. } | Dialect::Bsd43)) {
+        if matches!(dialect, Some(Dialect::Bsd44 | Dialect::Apple | Dialect::Sun { .. } | Dialect::Bsd43)) {
             let g = &mut p.geometry;
             g.nsect = maybe(random, &[1, 9, 17, 32, 63, 100, 1000, 65535]);
             g.ntrak = maybe(random, &[1, 2, 5, 16, 19, 255, 65535]);

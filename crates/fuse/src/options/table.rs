@@ -100,8 +100,9 @@ const ROWS: &[Row] = &[
             Ok(())
         })],
         help: "the system of the file system, if detection is in doubt: freebsd, netbsd, openbsd, sun, \
-               sunx86, 43bsd or 44bsd; or the format of an old one: v7, 32v, bsd, sysv, sysv16, with block \
-               size and byte order if they are not the usual ones (sysv-2048-be)",
+               sunx86, 43bsd, 44bsd, apple, nextstep, openstep, hpux or ultrix; or the format of an old one: \
+               v7, 32v, bsd, sysv, sysv16, with block size and byte order if they are not the usual ones \
+               (sysv-2048-be)",
     },
     Row {
         words: &[

@@ -25,7 +25,7 @@ class Parameters:
     kind: str = "ffs"
     #: 2 for UFS2, 1 for UFS1, 0 for UFS1 with the inodes and directories of 4.3BSD.
     format: int = 2
-    #: ``freebsd``, ``netbsd``, ``openbsd``, ``sun``, ``sunx86``, ``43bsd`` or ``44bsd``.
+    #: ``freebsd``, ``netbsd``, ``openbsd``, ``sun``, ``sunx86``, ``43bsd``, ``44bsd`` or ``apple``.
     dialect: Optional[str] = None
     #: ``little`` or ``big``.
     endian: Optional[str] = None

@@ -184,7 +184,7 @@ impl FileSystemInfo {
             clean: superblock.is_marked_clean(),
             writable: objections.is_empty(),
             objections,
-            volume_name: if new_fields { text_of(&fs.fs_volname) } else { String::new() },
+            volume_name: text_of(superblock.volume_name()),
             last_mounted_on: text_of(&fs.fs_fsmnt),
             fs_id: format!("{:08x}{:08x}", fs.fs_id[0], fs.fs_id[1]),
             last_written: date::exact(Timestamp::new(time, 0)),

@@ -20,6 +20,12 @@ pub const FS_UFS1_MAGIC: i32 = 0x01_1954;
 pub const FS_UFS2_MAGIC: i32 = 0x1954_0119;
 /// Magic of NetBSD's UFS2 with extended attributes.
 pub const FS_UFS2EA_MAGIC: i32 = 0x1901_2038;
+/// Magic of HP-UX with names of more than 14 bytes.
+pub const FS_HPUX_LFN: i32 = 0x09_5014;
+/// Magic of HP-UX with `fs_featurebits`.
+pub const FS_HPUX_FEATURES: i32 = 0x19_5612;
+/// Magic of HP-UX with `fs_featurebits` and more than 4 GiB.
+pub const FS_HPUX_4GB: i32 = 0x0523_1994;
 /// Magic while newfs has not finished.
 pub const FS_BAD_MAGIC: i32 = 0x1996_0408;
 
@@ -404,6 +410,44 @@ impl FsSun {
     pub const FSLOG: i8 = -3;
     /// `fs_rolled`: everything is in its place.
     pub const FS_ALL_ROLLED: u32 = 1;
+}
+
+structure! {
+    /// The fields that HP-UX keeps elsewhere (`hpux/sys/fs.h`, `struct fs` of the 4.2BSD format).
+    pub struct FsHpUx: 1376 {
+        /// Identity of the file system.
+        128 fs_id: [i32; 2],
+        /// What it uses: see [`FsHpUx::LARGE_UIDS`].
+        144 fs_featurebits: u32,
+        /// [`FS_OPTTIME`] or [`FS_OPTSPACE`].
+        148 fs_optim: i32,
+    }
+}
+
+impl FsHpUx {
+    /// `fs_featurebits`: owners have more than 16 bits.
+    pub const LARGE_UIDS: u32 = 4;
+    /// `fs_clean`: unmounted.
+    pub const FS_CLEAN: i8 = 0x17;
+    /// `fs_clean`: clean when it was mounted.
+    pub const FS_OK: i8 = 0x53;
+    /// `fs_clean`: not clean when it was mounted.
+    pub const FS_NOTOK: i8 = 0x31;
+}
+
+structure! {
+    /// The fields that Ultrix takes from the end of `fs_fsmnt`.
+    pub struct FsUltrix: 1376 {
+        /// Mounts after which a check is advised.
+        712 fs_deftimer: u8,
+        /// Last check, in seconds.
+        716 fs_lastfsck: i32,
+    }
+}
+
+impl FsUltrix {
+    /// `fs_clean`: unmounted.
+    pub const FS_CLEAN: i8 = 30;
 }
 
 structure! {

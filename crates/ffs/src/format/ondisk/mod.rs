@@ -3,6 +3,7 @@
 //! unchecked: [`crate::Layout`] and the readers of each structure turn them into values that may be
 //! computed with.
 
+mod apple;
 mod cg;
 mod dinode;
 mod dir;
@@ -11,14 +12,15 @@ mod lufs;
 mod quota;
 mod suj;
 
+pub use apple::AppleLabel;
 pub use cg::{CG_MAGIC, Cg, OldCg};
 pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 pub use dir::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
 pub use fs::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_42POSTBLFMT, FS_44INODEFMT,
-    FS_BAD_MAGIC, FS_CKHASH, FS_DYNAMICPOSTBLFMT, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC,
-    FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsLog, FsMark, FsNetBsd, FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2,
-    SBLOCKSEARCH, SBLOCKSIZE, flags,
+    FS_BAD_MAGIC, FS_CKHASH, FS_DYNAMICPOSTBLFMT, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_OPTSPACE,
+    FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, FSMAXSNAP, Fs, FsHpUx, FsLog, FsMark,
+    FsNetBsd, FsRecovery, FsSun, FsUltrix, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
 pub use lufs::{
     Delta, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
