@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::{interrupt, logger, text};
 use serde::Serialize;
 use spindle::LogNote;
-use spindle::growfs::{Growth, examine, grow, plan};
+use spindle::growfs::{Resize, examine, grow, plan};
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -55,7 +55,7 @@ pub struct Args {
 struct Report<'a> {
     image: &'a str,
     #[serde(flatten)]
-    growth: Growth,
+    growth: Resize,
     written: bool,
 }
 
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Asks, as growfs of FreeBSD does.
-fn agreed(image: &str, growth: &Growth) -> Result<bool> {
+fn agreed(image: &str, growth: &Resize) -> Result<bool> {
     let (old, new) = (number::bytes(growth.old_bytes), number::bytes(growth.new_bytes));
     eprint!("A backup is a good idea. Grow {image} from {old} to {new}? [yes/no] ");
     let mut answer = String::new();
@@ -102,7 +102,7 @@ fn agreed(image: &str, growth: &Growth) -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
 
-fn show(out: &mut Output, image: &str, growth: &Growth, written: bool) -> Result<()> {
+fn show(out: &mut Output, image: &str, growth: &Resize, written: bool) -> Result<()> {
     let (old, new) = (number::bytes(growth.old_bytes), number::bytes(growth.new_bytes));
     if growth.is_nothing() {
         out.line(format!("{image}: has all the space already ({old})"))?;

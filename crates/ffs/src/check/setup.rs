@@ -12,6 +12,7 @@ use crate::format::ondisk::{
     FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, NDADDR,
     SBLOCK_UFS2,
 };
+use crate::format::pending::Pending;
 use crate::format::superblock::Superblock;
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
@@ -22,6 +23,9 @@ pub(crate) fn find_superblock(
     options: &Options,
     findings: &mut Findings,
 ) -> Result<(Superblock, Option<u64>)> {
+    if options.replica.is_none() {
+        Pending::refuse(device)?;
+    }
     let standard = match (Superblock::open(device), options.replica) {
         (Err(Error::Device(error)), _) => return Err(error.into()),
         (Ok(superblock), None) => return Ok((superblock, None)),
