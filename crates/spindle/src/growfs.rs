@@ -1,4 +1,6 @@
-//! Making a fast file system larger, in its file, partition or device.
+//! Making a fast file system larger, in its file, partition or device; or smaller ([`Shrinking`]).
+
+mod shrink;
 
 use crate::detect::{Found, detect};
 use crate::error::{Context, Error, Result};
@@ -9,6 +11,7 @@ use spindle_ffs::check::Report;
 use spindle_ffs::{FoundLog, Superblock, growfs};
 use std::sync::Arc;
 
+pub use shrink::Shrinking;
 pub use spindle_ffs::growfs::Resize;
 
 /// A file system that has grown.
@@ -122,8 +125,17 @@ fn may_lengthen(spec: &Spec) -> Result<bool> {
 fn superblock(device: &dyn Device) -> Result<Superblock> {
     match detect(device)? {
         Found::Ffs(superblock) => Ok(*superblock),
-        Found::Old(_) | Found::Mfs(_) => Err(Error::new("only UFS can be made larger")),
+        Found::Old(_) | Found::Mfs(_) => Err(Error::new("only UFS can be made larger or smaller")),
     }
+}
+
+/// Replays the log of the file system, if it has to be, and returns the number of blocks.
+fn recovered(device: &Arc<dyn Device>) -> Result<Option<usize>> {
+    let FoundLog::Recovery(replay) = FoundLog::look(&**device, &superblock(&**device)?)? else {
+        return Ok(None);
+    };
+    spindle_ffs::recover(device, &clock(None), false)?;
+    Ok(Some(replay.blocks()))
 }
 
 fn grow_on(
@@ -131,11 +143,7 @@ fn grow_on(
     bytes: u64,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Grown> {
-    let mut recovered = None;
-    if let FoundLog::Recovery(replay) = FoundLog::look(&**device, &superblock(&**device)?)? {
-        recovered = Some(replay.blocks());
-        spindle_ffs::recover(device, &clock(None), false)?;
-    }
+    let recovered = recovered(device)?;
     let growth = Resize::of(&superblock(&**device)?, bytes)?;
     let mut ended = None;
     let mut each_group = |done, total| {
