@@ -87,7 +87,13 @@ pub(super) fn renumber(
 }
 
 /// Changes the inodes that the entries of a block of a directory name.
-fn rename(layout: &Layout, image: Image<'_>, frag: u64, len: usize, moved: &BTreeMap<u32, u32>) -> Result<()> {
+fn rename(
+    layout: &Layout,
+    image: Image<'_>,
+    frag: u64,
+    len: usize,
+    moved: &BTreeMap<u32, u32>,
+) -> Result<()> {
     image.change(layout.byte(Frag(frag)), len, |bytes| {
         let wrong: Vec<(usize, u32)> = Entries::new(layout, bytes)
             .flatten()

@@ -193,10 +193,9 @@ fn planned(
     let stands = stands.encode(old.fs_sblockloc);
     let first = stands[..device.info().sector_bytes as usize].to_vec();
     let places = free_blocks(old, (&seen.used, &after.used), size, changes.len(), first.len());
-    let redo = places.and_then(|places| {
-        Redo::new(&changes, &places, old.fs_bsize as usize, (old.fs_sblockloc, first))
-    });
-    let undo = undo_bytes(&overlay, &changes, &before, &stands)?;
+    let redo = places
+        .and_then(|places| Redo::new(&changes, &places, old.fs_bsize as usize, (old.fs_sblockloc, first)));
+    let undo = undo_bytes(device.info(), &changes, &before, &stands);
     let frags: u64 = copies.iter().map(|copy| u64::from(copy.frags)).sum();
     Ok(Shrink {
         sizes: *sizes,
@@ -219,8 +218,7 @@ fn log_in_the_way(superblock: &Superblock, bytes: u64) -> Option<LogPlace> {
 
 /// Makes a log as long as the one that was in the way.
 fn make_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, place: LogPlace) -> Result<()> {
-    let options =
-        OpenOptions { log: LogUse::Wanted, log_bytes: Some(place.len), ..OpenOptions::default() };
+    let options = OpenOptions { log: LogUse::Wanted, log_bytes: Some(place.len), ..OpenOptions::default() };
     let ffs = Ffs::open(device.clone(), clock.clone(), &options)?;
     let made = ffs.superblock().log_place().is_some();
     ffs.unmount()?;
@@ -295,11 +293,7 @@ impl Shrink {
     /// # Errors
     /// Those of `progress`; errors of the device, after which either nothing has changed, or
     /// [`crate::repair::resume`] does the rest.
-    pub fn apply(
-        &self,
-        device: &dyn Device,
-        progress: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
+    pub fn apply(&self, device: &dyn Device, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let total = self.moved_bytes >> self.fshift;
         let mut done = 0;
         let mut runs = self.copies.iter().copied().peekable();

@@ -54,8 +54,8 @@ pub(crate) use redo::Redo;
 pub use redo::{resume, resumed};
 pub use remedy::{Remedy, remedy};
 pub(crate) use superblock::forget_log;
-pub(crate) use undo::undo_bytes;
 pub use undo::undo;
+pub(crate) use undo::undo_bytes;
 
 use crate::check::setup::find_superblock;
 use crate::check::state::BlockMap;

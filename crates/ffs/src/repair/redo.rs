@@ -47,15 +47,20 @@ impl Redo {
     /// Returns the change of these sectors, with the bytes of free blocks of `block` bytes, so many
     /// as [`Self::blocks_for`] says; none if a block does not hold a sector. `first` is the first
     /// sector of the superblock as it is, and its place.
-    pub(crate) fn new(changes: &[Change], places: &[u64], block: usize, first: (u64, Vec<u8>)) -> Option<Self> {
+    pub(crate) fn new(
+        changes: &[Change],
+        places: &[u64],
+        block: usize,
+        first: (u64, Vec<u8>),
+    ) -> Option<Self> {
         let (place, mut mark) = first;
         let each = capacity(block, mark.len());
         if each == 0 {
             return None;
         }
-        let id = changes.iter().fold(place, |id, change| {
-            id.rotate_left(7) ^ u64::from(crc32c::crc32c(&change.new)) ^ change.at
-        });
+        let id = changes
+            .iter()
+            .fold(place, |id, change| id.rotate_left(7) ^ u64::from(crc32c::crc32c(&change.new)) ^ change.at);
         let mut blocks = Vec::new();
         for ((n, some), &at) in changes.chunks(each).enumerate().zip(places) {
             let next = places.get(n + 1).filter(|_| (n + 1) * each < changes.len()).copied();
@@ -140,7 +145,10 @@ fn read(device: &dyn Device, pending: &Pending) -> Result<BTreeMap<u64, Vec<u8>>
     let mut bytes = vec![0; block];
     while at != 0 {
         let end = at.checked_add(block as u64);
-        if !at.is_multiple_of(sector as u64) || end.is_none_or(|end| end > info.size_bytes) || !seen.insert(at) {
+        if !at.is_multiple_of(sector as u64)
+            || end.is_none_or(|end| end > info.size_bytes)
+            || !seen.insert(at)
+        {
             return Err(damaged(at));
         }
         device.read_at(at, &mut bytes)?;

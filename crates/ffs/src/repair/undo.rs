@@ -8,7 +8,7 @@
 
 use crate::format::superblock::Superblock;
 use crate::format::units::index;
-use spindle_device::{Change, CowDevice, Device, write_sectors};
+use spindle_device::{Change, Device, Info, write_sectors};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 
@@ -65,18 +65,8 @@ pub(super) fn encode<'a>(
     bytes
 }
 
-/// Returns the undo file of `changes` to the device under `overlay`, whose superblock `before` is
-/// `stands` meanwhile.
-///
-/// # Errors
-/// Errors of the device.
-pub(crate) fn undo_bytes(
-    overlay: &CowDevice,
-    changes: &[Change],
-    before: &Superblock,
-    stands: &[u8],
-) -> Result<Vec<u8>> {
-    let info = overlay.info();
+/// Returns the undo file of `changes` to a device, whose superblock `before` is `stands` meanwhile.
+pub(crate) fn undo_bytes(info: &Info, changes: &[Change], before: &Superblock, stands: &[u8]) -> Vec<u8> {
     let sector = info.sector_bytes as usize;
     let start = before.layout.fs_sblockloc;
     let end = start + before.written_bytes(sector) as u64;
@@ -86,7 +76,7 @@ pub(crate) fn undo_bytes(
         .into_iter()
         .map(|change| (change.clone(), stands[index(change.at - start)..][..sector].to_vec()))
         .collect();
-    Ok(encode((info.sector_bytes, info.size_bytes), others.into_iter(), &superblock))
+    encode((info.sector_bytes, info.size_bytes), others.into_iter(), &superblock)
 }
 
 fn decode(bytes: &[u8], device: &dyn Device) -> Result<Vec<Record>> {

@@ -267,7 +267,8 @@ fn logs_move() {
         drop(fs);
         let Some(place) = place else { continue };
         let wanted = numberless(&tree(&device));
-        for bytes in [place.at + place.len / 2, (place.at + place.len).next_multiple_of(1 << 16) + (1 << 16)] {
+        for bytes in [place.at + place.len / 2, (place.at + place.len).next_multiple_of(1 << 16) + (1 << 16)]
+        {
             let smaller = Arc::new(device.branch());
             let plan = shrunk(&(smaller.clone() as Arc<dyn Device>), bytes)
                 .unwrap_or_else(|error| panic!("{name} to {bytes}: {error}"));
