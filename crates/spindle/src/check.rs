@@ -347,7 +347,8 @@ fn finish_resize(
     Ok((device.clone(), sectors.map(|_| LogEffect::Resized)))
 }
 
-/// As [`finish_resize`], of the file system of `spec`; none if there is nothing to finish.
+/// Does what [`finish_resize`] does, of the file system of `spec`; none if there is nothing to
+/// finish.
 fn finish_resize_of(spec: &Spec, repair: Repair) -> Result<Option<(Arc<dyn Device>, LogEffect)>> {
     if resumed(&open_device_unlocked(spec)?)?.is_none() {
         return Ok(None);

@@ -219,8 +219,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns the report of the check, which began with the superblock at byte `replica` if that is
-    /// a copy.
+    /// Returns the report of the check, which began with the superblock at byte `replica` if that
+    /// is a copy.
     pub(crate) fn report(mut self, replica: Option<u64>) -> Report {
         let findings = std::mem::replace(&mut self.findings, Findings::new(0));
         let inodes = findings.list().iter().filter_map(Finding::inode);

@@ -88,9 +88,9 @@ impl Superblock {
         if belongs(&fs, at) { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
     }
 
-    /// Returns the change that the standard superblock names, and the byte of that, whose check-hash
-    /// and sizes may be wrong meanwhile. Nothing is looked for behind a superblock without one:
-    /// there anybody may have written what looks like a mark.
+    /// Returns the change that the standard superblock names, and the byte of that, whose
+    /// check-hash and sizes may be wrong meanwhile. Nothing is looked for behind a superblock
+    /// without one: there anybody may have written what looks like a mark.
     pub(crate) fn find_pending(device: &dyn Device) -> Result<Option<(u64, Pending)>> {
         for at in SBLOCKSEARCH {
             let Some(raw) = Self::read_raw(device, at)? else { continue };

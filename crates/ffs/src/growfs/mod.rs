@@ -42,7 +42,8 @@ fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
     Error::unsupported(what, remedy)
 }
 
-/// Refuses what must not grow or shrink. Returns what a check finds, which is nothing. Nothing is written.
+/// Refuses what must not grow or shrink. Returns what a check finds, which is nothing. Nothing is
+/// written.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if the file system is not clean and whole, or cannot be written, or its

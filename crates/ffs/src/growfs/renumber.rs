@@ -1,8 +1,8 @@
 //! Giving files other inodes: those whose cylinder groups go.
 //!
 //! An inode goes to the group that many groups before its own, if that has a free one: what was in
-//! one group stays in one. Then everything that names it is changed: entries of directories, `.` and
-//! `..` among them, access control lists of Solaris, and the superblock.
+//! one group stays in one. Then everything that names it is changed: entries of directories, `.`
+//! and `..` among them, access control lists of Solaris, and the superblock.
 
 use crate::check::entries::Entries;
 use crate::check::node::Node;

@@ -1,15 +1,15 @@
 //! Making a file system smaller, which is not mounted.
 //!
-//! Everything is planned on a copy-on-write device: what lies behind the new end is moved before it,
-//! as a repair moves what lies where the summaries have to be; inodes of groups that go get other
-//! numbers ([`super::renumber`]); a log in the way is taken off, and made again; then the superblock
-//! gets the new sizes, and the repair plans the rest. A check has the last word.
+//! Everything is planned on a copy-on-write device: what lies behind the new end is moved before
+//! it, as a repair moves what lies where the summaries have to be; inodes of groups that go get
+//! other numbers ([`super::renumber`]); a log in the way is taken off, and made again; then the
+//! superblock gets the new sizes, and the repair plans the rest. A check has the last word.
 //!
 //! # Crashes
 //!
 //! First the data of files is copied to space that is free, and what else is new there. The rest
-//! happens as a whole (`repair/redo.rs`): a cut leaves the old file system, which is still clean, or
-//! the mark by which `fsck -p`, or the next attempt, finishes the new one. Behind the new end
+//! happens as a whole (`repair/redo.rs`): a cut leaves the old file system, which is still clean,
+//! or the mark by which `fsck -p`, or the next attempt, finishes the new one. Behind the new end
 //! nothing changes but in free space.
 
 use super::renumber::{beyond, renumber};
@@ -81,13 +81,13 @@ fn look(device: &dyn Device, limit: u32) -> Result<Seen> {
     Ok(Seen { report: checker.report(None), used, used_frags, files, beyond })
 }
 
-/// Plans to make the file system on `device` as small as `sizes` say, with the time of `clock` and
-/// generations of inodes from `random`. Nothing is written.
+/// Returns the plan to make the file system on `device` as small as `sizes` say, with the time of
+/// `clock` and generations of inodes from `random`. Nothing is written.
 ///
 /// # Errors
-/// [`Error::NoSpace`] if what it holds does not fit, or there is too little free space to change its
-/// size safely; [`Error::Unsupported`] if it is not clean and whole, or cannot be written; errors of
-/// the device.
+/// [`Error::NoSpace`] if what it holds does not fit, or there is too little free space to change
+/// its size safely; [`Error::Unsupported`] if it is not clean and whole, or cannot be written;
+/// errors of the device.
 pub fn shrink(
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
@@ -98,7 +98,8 @@ pub fn shrink(
     planned(device, clock, random, sizes)
 }
 
-/// Plans to make the file system on `device` as small as can be done, as [`shrink`] does.
+/// Returns the plan to make the file system on `device` as small as can be done, as [`shrink`]
+/// does.
 ///
 /// # Errors
 /// As for [`shrink`]; of [`Error::NoSpace`], if it cannot become smaller at all.

@@ -1,4 +1,5 @@
-//! The sizes of a file system that has grown or shrunk, and what of the superblock follows from them.
+//! The sizes of a file system that has grown or shrunk, and what of the superblock follows from
+//! them.
 
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, Version};

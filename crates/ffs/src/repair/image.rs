@@ -82,8 +82,8 @@ impl Image<'_> {
         })
     }
 
-    /// Makes inode `to` what `from` is, with another generation than it had: handles of the file that
-    /// had the number before must not lead to this one.
+    /// Makes inode `to` what `from` is, with another generation than it had: handles of the file
+    /// that had the number before must not lead to this one.
     pub(crate) fn move_inode(&self, from: u32, to: u32) -> Result<bool> {
         let mut bytes = self.inode(from)?;
         let at = if self.layout.version == Version::Ufs1 { DI_GEN1 } else { DI_GEN2 };

@@ -2,10 +2,10 @@
 //! space first, then the mark in the superblock that says so ([`Pending`]), and only then to their
 //! places.
 //!
-//! The free blocks make a list. Each begins with a head, little-endian: magic (8 bytes), identity of
-//! the change (8), byte of the next block or 0 (8), bytes of sectors that follow (4) and the CRC-32C
-//! of all that and the sectors (4). A sector stands behind its address (8). The first sector of the
-//! superblock, which takes the mark away, goes to its place last.
+//! The free blocks make a list. Each begins with a head, little-endian: magic (8 bytes), identity
+//! of the change (8), byte of the next block or 0 (8), bytes of sectors that follow (4) and the
+//! CRC-32C of all that and the sectors (4). A sector stands behind its address (8). The first
+//! sector of the superblock, which takes the mark away, goes to its place last.
 
 use crate::format::pending::Pending;
 use crate::format::superblock::Superblock;

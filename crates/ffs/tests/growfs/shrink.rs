@@ -16,7 +16,7 @@ use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Result, XattrMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Plans to make a file system at most so many bytes large.
+/// Returns the plan to make a file system at most so many bytes large.
 fn planned(device: &Arc<dyn Device>, bytes: u64) -> Result<Shrink> {
     let sizes = Resize::smaller(&Superblock::open(&**device)?, bytes)?;
     shrink(device, &clock(), &mut StdRng::seed_from_u64(7), &sizes)
@@ -207,8 +207,8 @@ fn torture_cut_shrinking() {
     assert!(done >= cases / 4 && finished >= done, "{done} of {cases} have shrunk, {finished} finished");
 }
 
-/// Promise: images that real systems wrote become smaller as well, as small as can be done, and keep
-/// what they hold.
+/// Promise: images that real systems wrote become smaller as well, as small as can be done, and
+/// keep what they hold.
 #[test]
 fn images_of_real_systems_shrink() {
     for sample in present(&["freebsd-ufs2-le", "freebsd-ufs2-be", "openbsd28-ufs1", "openbsd28-43bsd"]) {
@@ -291,8 +291,8 @@ fn logs_move() {
     }
 }
 
-/// Promise: with its undo file shrinking is taken back, also if that is cut and done again: all that
-/// was in use is as it was, to the byte.
+/// Promise: with its undo file shrinking is taken back, also if that is cut and done again: all
+/// that was in use is as it was, to the byte.
 #[test]
 fn shrinking_is_taken_back() {
     for (name, parameters) in all() {

@@ -22,9 +22,9 @@ pub struct Shrinking {
 }
 
 impl Shrinking {
-    /// Plans to make the file system of `spec` at most `size` bytes large, or as small as can be
-    /// done. A change of its size that was interrupted before is finished, and nothing else planned
-    /// then. With `dry_run` that, and the replay of its log, happens in memory.
+    /// Returns the plan to make the file system of `spec` at most `size` bytes large, or as small
+    /// as can be done. A change of its size that was interrupted before is finished, and nothing
+    /// else planned then. With `dry_run` that, and the replay of its log, happens in memory.
     ///
     /// # Errors
     /// If it is no UFS, would become larger, is in use, damaged or cannot be written; if what it
