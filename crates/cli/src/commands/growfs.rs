@@ -88,6 +88,14 @@ struct Report<'a> {
     written: bool,
 }
 
+/// The report of a change that was interrupted before.
+#[derive(Serialize)]
+struct Finished<'a> {
+    image: &'a str,
+    /// It is finished now.
+    finished: bool,
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
@@ -133,7 +141,13 @@ fn shrink(args: &Args, spec: &Spec) -> Result<ExitCode> {
     }
     let mut out = Output::stdout();
     let Some(plan) = &shrinking.plan else {
-        out.line(format!("{image}: {}", LogEffect::Resized))?;
+        if args.json {
+            out.json(&Finished { image, finished: !args.dry_run })?;
+        } else if args.dry_run {
+            out.line(format!("{image}: would finish changing its size, which was interrupted"))?;
+        } else {
+            out.line(format!("{image}: {}", LogEffect::Resized))?;
+        }
         out.finish()?;
         return Ok(ExitCode::SUCCESS);
     };
