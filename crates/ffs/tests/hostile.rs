@@ -356,12 +356,12 @@ fn one_bad_entry_costs_no_other() {
 /// never become part of it, in whatever way it grows.
 #[test]
 fn what_stands_behind_the_end_is_never_shown() {
-    type Growth = fn(&Ffs, Ino);
+    type Resize = fn(&Ffs, Ino);
     fn resize(fs: &Ffs, ino: Ino, size: u64) {
         let set = SetAttr { size: Some(size), ..SetAttr::default() };
         fs.setattr(ino, &set, Privilege::Root).unwrap();
     }
-    let growths: [(&str, Growth); 5] = [
+    let growths: [(&str, Resize); 5] = [
         ("a size within the fragment", |fs, ino| resize(fs, ino, 150)),
         ("a size in another block", |fs, ino| resize(fs, ino, 100_000)),
         ("a write behind a gap in the fragment", |fs, ino| {

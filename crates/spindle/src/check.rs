@@ -10,7 +10,7 @@ use crate::set::OpenSet;
 use crate::text::counted;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
-use spindle_ffs::repair::{Journal, Scope, journal};
+use spindle_ffs::repair::{Journal, Scope, journal, resume, resumed};
 use spindle_ffs::{Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
@@ -92,6 +92,10 @@ pub enum LogEffect {
     JournalUseless(JournalKind, String),
     /// The log has changes, but the file system cannot be written.
     Refused,
+    /// A change of its size that was interrupted is finished.
+    Resized,
+    /// It was finished in memory; the check saw the state after it.
+    ResizeShown,
 }
 
 impl fmt::Display for LogEffect {
@@ -114,6 +118,10 @@ impl fmt::Display for LogEffect {
             }
             Self::JournalUseless(kind, reason) => {
                 write!(f, "the {kind} cannot be used, this is a full check: {reason}")
+            }
+            Self::Resized => f.write_str("finished changing its size, which was interrupted"),
+            Self::ResizeShown => {
+                f.write_str("changing its size was interrupted: checking the state after finishing that")
             }
             Self::Refused => f.write_str(
                 "its log cannot be replayed, because the file system cannot be written; see spindle info",
@@ -202,11 +210,12 @@ pub fn check_device(
     if options.repair != Repair::No {
         return Err(Error::new("a repair needs the name of the device"));
     }
-    let found = detect(&**device);
+    let (device, resized) = finish_resize(device, Repair::No)?;
+    let (device, found) = (&device, detect(&*device));
     let checked = if options.format.is_some() || matches!(found, Ok(Found::Old(_))) {
         check_old(device, options, phase)
     } else {
-        check_ffs(Arc::clone(device), options, &mut |_| false, phase)
+        check_ffs(Arc::clone(device), options, resized, &mut |_| false, phase)
     };
     match (checked, found) {
         // What the device has instead.
@@ -226,7 +235,15 @@ pub fn check_and_ask(
     agree: &mut dyn FnMut(&FfsFinding) -> bool,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> Result<Checked> {
-    let found = detect(&*open_device_unlocked(spec)?);
+    let resized = match options.superblock {
+        // Someone who names a copy may know better.
+        None => finish_resize_of(spec, options.repair).context(spec)?,
+        Some(_) => None,
+    };
+    let found = match &resized {
+        Some((view, _)) => detect(&**view),
+        None => detect(&*open_device_unlocked(spec)?),
+    };
     let other = options.format.is_some() || matches!(found, Ok(Found::Old(_) | Found::Mfs(_)));
     if options.undo.is_some() && other {
         let what = "an undo file for a file system that is not UFS";
@@ -243,12 +260,18 @@ pub fn check_and_ask(
         return Err(FsError::unsupported(format!("a repair as {format} of {found}"), remedy)).context(spec);
     }
     let is_old = options.format.is_some() || matches!(found, Ok(Found::Old(_)));
-    let device = match options.repair {
-        Repair::No => open_device(spec)?,
-        Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
+    let (device, resized) = match resized {
+        Some((device, effect)) => (device, Some(effect)),
+        None => match options.repair {
+            Repair::No => (open_device(spec)?, None),
+            Repair::Preen | Repair::Yes => (spec.open(&spindle_device::OpenOptions::read_write())?, None),
+        },
     };
-    let checked =
-        if is_old { check_old(&device, options, phase) } else { check_ffs(device, options, agree, phase) };
+    let checked = if is_old {
+        check_old(&device, options, phase)
+    } else {
+        check_ffs(device, options, resized, agree, phase)
+    };
     match (checked, found) {
         // What the device has instead.
         (Err(FsError::Unsupported { .. }), Err(refused)) => Err(refused_old(spec).unwrap_or(refused)),
@@ -302,9 +325,40 @@ fn check_set(spec: &Spec, options: &Options, phase: &mut dyn FnMut(&dyn fmt::Dis
     }))
 }
 
+/// Finishes a change of the size of a fast file system that was interrupted; in memory only if
+/// nothing is to be changed. Returns the device after that.
+fn finish_resize(
+    device: &Arc<dyn Device>,
+    repair: Repair,
+) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    if repair == Repair::No {
+        return Ok(match resumed(device)? {
+            Some((view, _)) => (view, Some(LogEffect::ResizeShown)),
+            None => (device.clone(), None),
+        });
+    }
+    let sectors = resume(&**device)?;
+    Ok((device.clone(), sectors.map(|_| LogEffect::Resized)))
+}
+
+/// Does what [`finish_resize`] does, of the file system of `spec`; none if there is nothing to
+/// finish.
+fn finish_resize_of(spec: &Spec, repair: Repair) -> Result<Option<(Arc<dyn Device>, LogEffect)>> {
+    if resumed(&open_device_unlocked(spec)?)?.is_none() {
+        return Ok(None);
+    }
+    let device = match repair {
+        Repair::No => open_device(spec)?,
+        Repair::Preen | Repair::Yes => spec.open(&spindle_device::OpenOptions::read_write())?,
+    };
+    let (device, effect) = finish_resize(&device, repair)?;
+    Ok(effect.map(|effect| (device, effect)))
+}
+
 fn check_ffs(
     device: Arc<dyn Device>,
     options: &Options,
+    resized: Option<LogEffect>,
     agree: &mut dyn FnMut(&FfsFinding) -> bool,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> spindle_vfs::Result<Checked> {
@@ -316,6 +370,7 @@ fn check_ffs(
         }
         other => other,
     };
+    let log = resized.or(log);
     let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
     let mut last = None;
     let mut progress = |progress: spindle_ffs::check::Progress| {
@@ -391,7 +446,7 @@ fn follow_journal(
 }
 
 /// Makes a file with these bytes, durably, or none.
-fn keep(path: &Path, bytes: &[u8]) -> spindle_vfs::Result<()> {
+pub(crate) fn keep(path: &Path, bytes: &[u8]) -> spindle_vfs::Result<()> {
     let write = |mut file: std::fs::File| {
         file.write_all(bytes)?;
         file.sync_all()?;

@@ -1,4 +1,6 @@
-//! Making a fast file system larger, in its file, partition or device.
+//! Making a fast file system larger, in its file, partition or device; or smaller ([`Shrinking`]).
+
+mod shrink;
 
 use crate::detect::{Found, detect};
 use crate::error::{Context, Error, Result};
@@ -9,13 +11,14 @@ use spindle_ffs::check::Report;
 use spindle_ffs::{FoundLog, Superblock, growfs};
 use std::sync::Arc;
 
-pub use spindle_ffs::growfs::Growth;
+pub use shrink::Shrinking;
+pub use spindle_ffs::growfs::Resize;
 
 /// A file system that has grown.
 #[derive(Clone, Debug)]
 pub struct Grown {
     /// The sizes before and after.
-    pub growth: Growth,
+    pub growth: Resize,
     /// Number of blocks that were replayed from its log before.
     pub recovered: Option<usize>,
     /// What a check finds afterwards.
@@ -28,7 +31,7 @@ pub struct Grown {
 /// # Errors
 /// If it is no UFS, would become smaller, or has no room: only a file that is not divided into
 /// partitions becomes longer.
-pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Growth> {
+pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Resize> {
     let spec = &to_its_end(spec);
     let device = open_device_unlocked(spec)?;
     let has = device.info().size_bytes;
@@ -36,7 +39,7 @@ pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Growth> {
     if wanted > has && !may_lengthen(spec)? {
         return Err(Error::new(format!("{spec}: holds {has} bytes, not {wanted}")));
     }
-    let growth = Growth::of(&superblock(&*device).context(spec)?, wanted).context(spec)?;
+    let growth = Resize::of(&superblock(&*device).context(spec)?, wanted).context(spec)?;
     check_room(spec, &growth).context(spec)?;
     Ok(growth)
 }
@@ -46,7 +49,7 @@ pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Growth> {
 ///
 /// # Errors
 /// If the file system is damaged or cannot be written; errors of the device.
-pub fn examine(spec: &Spec, growth: &Growth) -> Result<()> {
+pub fn examine(spec: &Spec, growth: &Resize) -> Result<()> {
     let device = open_device_unlocked(&to_its_end(spec))?;
     let superblock = superblock(&*device).context(spec)?;
     if !matches!(FoundLog::look(&*device, &superblock).context(spec)?, FoundLog::Recovery(_)) {
@@ -64,7 +67,7 @@ fn to_its_end(spec: &Spec) -> Spec {
 }
 
 /// Refuses to grow over the beginning of a partition.
-fn check_room(spec: &Spec, growth: &Growth) -> Result<()> {
+fn check_room(spec: &Spec, growth: &Resize) -> Result<()> {
     let place = spec.place()?;
     let start = place.bytes.map_or(0, |bytes| bytes.start);
     let disk = open_device_unlocked(&Spec { path: place.path, part: Part::Whole })?;
@@ -122,8 +125,17 @@ fn may_lengthen(spec: &Spec) -> Result<bool> {
 fn superblock(device: &dyn Device) -> Result<Superblock> {
     match detect(device)? {
         Found::Ffs(superblock) => Ok(*superblock),
-        Found::Old(_) | Found::Mfs(_) => Err(Error::new("only UFS can be made larger")),
+        Found::Old(_) | Found::Mfs(_) => Err(Error::new("only UFS can be made larger or smaller")),
     }
+}
+
+/// Replays the log of the file system, if it has to be, and returns the number of blocks.
+fn recovered(device: &Arc<dyn Device>) -> Result<Option<usize>> {
+    let FoundLog::Recovery(replay) = FoundLog::look(&**device, &superblock(&**device)?)? else {
+        return Ok(None);
+    };
+    spindle_ffs::recover(device, &clock(None), false)?;
+    Ok(Some(replay.blocks()))
 }
 
 fn grow_on(
@@ -131,12 +143,8 @@ fn grow_on(
     bytes: u64,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Grown> {
-    let mut recovered = None;
-    if let FoundLog::Recovery(replay) = FoundLog::look(&**device, &superblock(&**device)?)? {
-        recovered = Some(replay.blocks());
-        spindle_ffs::recover(device, &clock(None), false)?;
-    }
-    let growth = Growth::of(&superblock(&**device)?, bytes)?;
+    let recovered = recovered(device)?;
+    let growth = Resize::of(&superblock(&**device)?, bytes)?;
     let mut ended = None;
     let mut each_group = |done, total| {
         progress(done, total).map_err(|error| {

@@ -44,11 +44,11 @@
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
 //! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
 //! directories, tar streams and images in any direction. [`mod@dump`] and [`mod@restore`] write and
-//! read the streams of dump(8). [`walk`] goes through a tree, [`mode`]
-//! reads permissions as `chmod` does, [`flags`] file flags as `chflags` does, and [`pattern`]
-//! patterns of names. [`inspect`] opens a fast file system to be looked at inside, without a mount,
-//! and [`mod@growfs`] makes one larger. The command line `spindle` is a user of this crate and has
-//! nothing that it lacks, except mounts (crate `spindle_fuse`) and the laboratory.
+//! read the streams of dump(8). [`walk`] goes through a tree, [`mode`] reads permissions as `chmod`
+//! does, [`flags`] file flags as `chflags` does, and [`pattern`] patterns of names. [`inspect`]
+//! opens a fast file system to be looked at inside, without a mount, and [`mod@growfs`] makes one
+//! larger or smaller. The command line `spindle` is a user of this crate and has nothing that it
+//! lacks, except mounts (crate `spindle_fuse`) and the laboratory.
 //!
 //! # Stability
 //!

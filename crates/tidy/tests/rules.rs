@@ -103,7 +103,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("check", &["format", "log", "set", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
     ("repair", &["format", "log", "volume", "tree", "check", "repair"]),
-    ("growfs", &["format", "newfs", "check", "repair", "growfs"]),
+    ("growfs", &["format", "log", "newfs", "tree", "check", "repair", "growfs"]),
     ("inspect", &["format", "log", "check", "repair", "inspect"]),
 ];
 

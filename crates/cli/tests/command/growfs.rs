@@ -1,4 +1,4 @@
-//! `growfs` on files and partitions.
+//! `growfs` on files and partitions, larger and smaller.
 
 use crate::helpers::run_as;
 use crate::support::Bench;
@@ -93,7 +93,7 @@ fn logs_stay() {
 #[test]
 fn refused_ones_stay() {
     let bench = small();
-    bench.fails("growfs -s 4m a.img", 1, &["less than", "not made smaller"]);
+    bench.fails("growfs -s 4m a.img", 1, &["less than", "--shrink"]);
     bench.shell("printf xxxx | dd of=a.img bs=1 seek=65700 conv=notrunc 2>/dev/null");
     let before = std::fs::read(bench.path("a.img")).unwrap();
     bench.fails("growfs -s 64m a.img", 1, &["a.img"]);
@@ -103,4 +103,63 @@ fn refused_ones_stay() {
     bench.fails("growfs -s 8m v7.img", 1, &["only UFS"]);
     assert_eq!(size(&bench, "v7.img"), 4 << 20);
     bench.fails("growfs -s 8m none.img", 1, &["none.img"]);
+}
+
+/// Promise: with --shrink a file system becomes as small as is asked for, or as can be; its files
+/// stay, the file is cut off only when that is asked for, and -N writes nothing.
+#[test]
+fn files_shrink() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 64m a.img");
+    bench.write("file", "text".repeat(100_000));
+    bench.shell("seq 1 2000000 | head -c 10m >large");
+    bench.ok("cp file a.img:/file");
+    bench.ok("cp large a.img:/large");
+    bench.ok("mkdir a.img:/dir");
+    bench.ok("cp file a.img:/dir/file");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    assert!(bench.ok("growfs --shrink -N a.img").contains("would shrink from 64 MiB to "));
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    let files_are_there = |image: &str| {
+        bench.check(image);
+        for name in ["file", "dir/file"] {
+            assert_eq!(bench.ok(&format!("cat {image}:/{name}")), "text".repeat(100_000), "{image}: {name}");
+        }
+        bench.shell("rm -rf out; mkdir out");
+        bench.ok(&format!("cp {image}:/large out"));
+        bench.shell("cmp large out/large");
+    };
+    let shrunk = bench.json("growfs --json --shrink -s 32m a.img");
+    assert_eq!((&shrunk["new_bytes"], &shrunk["written"]), (&(32 << 20).into(), &true.into()));
+    assert_eq!(size(&bench, "a.img"), 64 << 20);
+    files_are_there("a.img");
+    // What is behind the file system by now may be somebody's.
+    bench.fails("growfs --shrink --truncate a.img", 1, &["holds nothing but"]);
+    bench.shell("truncate -s 32m a.img");
+    let shrunk = bench.json("growfs --json --shrink --truncate a.img");
+    let smallest = shrunk["new_bytes"].as_u64().unwrap();
+    assert!((11 << 20..16 << 20).contains(&smallest), "{smallest}");
+    assert_eq!(size(&bench, "a.img"), smallest);
+    files_are_there("a.img");
+    assert!(bench.ok("growfs -s 48m a.img").contains("grown"));
+    files_are_there("a.img");
+    bench.fails("growfs --shrink -s 4m a.img", 1, &["does not fit", "-s"]);
+    bench.fails("growfs --shrink -s 64m a.img", 1, &["more than", "--shrink"]);
+    bench.fails("growfs --truncate a.img", 2, &["--shrink"]);
+}
+
+/// Promise: with its undo file, shrinking is taken back by fsck.
+#[test]
+fn shrinking_is_taken_back() {
+    let bench = small();
+    bench.ok("growfs --shrink -s 6m --undo a.undo a.img");
+    bench.check("a.img");
+    bench.ok("fsck --undo-with a.undo a.img");
+    bench.check("a.img");
+    assert!(bench.ok("growfs a.img").contains("has all the space already (8 MiB)"));
+    assert_eq!(bench.ok("cat a.img:/file"), "text".repeat(100_000));
+    // A file that is there already is not written over, and then nothing is done.
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    bench.fails("growfs --shrink -s 6m --undo a.undo a.img", 1, &["a.undo"]);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
 }

@@ -4,7 +4,7 @@
 //! Blocks have the size that the descriptor names; discs that serve two kinds of drive have a map
 //! in blocks of 512 bytes as well. Sources: Linux `block/partitions/mac.c` and `mac.h`.
 
-use super::{Label, Partition, Scheme, bytes_at, mark_outside, mark_overlaps};
+use super::{Label, Partition, Scheme, bytes_at, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
@@ -95,10 +95,10 @@ fn read_map(device: &dyn Device, first: &MapEntry, block: u64) -> Result<Label> 
             size_bytes: u64::from(found.block_count) * block,
             kind: text(&found.kind),
             label: (!name.is_empty()).then_some(name),
+            missing_bytes: 0,
             problem: None,
         });
     }
-    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
     mark_overlaps(label.partitions.iter_mut().filter(|p| p.kind != FREE));
     Ok(label)
 }

@@ -4,7 +4,7 @@
 //! the end of the "front porch", which has the label and the boot program. Sources: `NetBSD`
 //! `sys/sys/bootblock.h` and `sys/arch/next68k/next68k/disksubr.c`.
 
-use super::{Label, Partition, Scheme, apple::text, bytes_at, mark_outside, mark_overlaps};
+use super::{Label, Partition, Scheme, apple::text, bytes_at, mark_overlaps};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
@@ -78,6 +78,7 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
             size_bytes: size * secsize,
             kind: text(&entry.cp_type),
             label: (!name.is_empty()).then(|| name.clone()),
+            missing_bytes: 0,
             problem: None,
         };
         if first < 0 {
@@ -85,7 +86,6 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
         }
         label.partitions.push(partition);
     }
-    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
     mark_overlaps(label.partitions.iter_mut());
     Ok(Some(label))
 }

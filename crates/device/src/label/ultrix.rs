@@ -3,7 +3,7 @@
 //! Eight partitions, `a` to `h`, of which `c` is the disk. The usual tables divide the same space
 //! in several ways, so partitions may overlap. Source: Linux `block/partitions/ultrix.c`.
 
-use super::{Label, Partition, Scheme, bytes_at, mark_outside};
+use super::{Label, Partition, Scheme, bytes_at};
 use crate::{Device, Result};
 use spindle_ondisk::{Endian, structure};
 
@@ -48,9 +48,9 @@ pub(super) fn read(device: &dyn Device) -> Result<Option<Label>> {
             size_bytes: nblocks * SECTOR_BYTES,
             kind: "untagged".to_owned(),
             label: None,
+            missing_bytes: 0,
             problem: None,
         });
     }
-    mark_outside(label.partitions.iter_mut(), 0, device.info().size_bytes, "the disk");
     Ok(Some(label))
 }

@@ -219,7 +219,9 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn report(mut self, replica: Option<u64>) -> Report {
+    /// Returns the report of the check, which began with the superblock at byte `replica` if that
+    /// is a copy.
+    pub(crate) fn report(mut self, replica: Option<u64>) -> Report {
         let findings = std::mem::replace(&mut self.findings, Findings::new(0));
         let inodes = findings.list().iter().filter_map(Finding::inode);
         // Numbers of inodes have 32 bits.

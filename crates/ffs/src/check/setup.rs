@@ -9,6 +9,7 @@ use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR, SBLOCK_UFS2};
+use crate::format::pending::Pending;
 use crate::format::superblock::{Superblock, is_finished};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
@@ -19,6 +20,9 @@ pub(crate) fn find_superblock(
     options: &Options,
     findings: &mut Findings,
 ) -> Result<(Superblock, Option<u64>)> {
+    if options.replica.is_none() {
+        Pending::refuse(device)?;
+    }
     let standard = match (Superblock::open(device), options.replica) {
         (Err(Error::Device(error)), _) => return Err(error.into()),
         (Ok(superblock), None) => return Ok((superblock, None)),

@@ -8,7 +8,7 @@ use crate::format::layout::Layout;
 use crate::format::units::index;
 
 /// A bit for each fragment: set when something holds it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct BlockMap(Vec<u64>);
 
 impl BlockMap {
@@ -22,6 +22,11 @@ impl BlockMap {
 
     pub(crate) fn set(&mut self, frag: u64) {
         self.0[index(frag / 64)] |= 1 << (frag % 64);
+    }
+
+    /// Sets the bits that are set in another map of as many fragments.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
     }
 
     pub(crate) fn set_run(&mut self, start: u64, end: u64) {

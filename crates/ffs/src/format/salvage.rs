@@ -10,6 +10,7 @@ use crate::format::ondisk::{
     FS_BAD_MAGIC, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC,
     SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
 };
+use crate::format::pending::Pending;
 use crate::format::superblock::{Superblock, decode, is_finished};
 use spindle_device::Device;
 use spindle_ondisk::{Endian, Field};
@@ -76,6 +77,7 @@ impl Superblock {
     /// # Errors
     /// Those of [`Superblock::open`]; device errors.
     pub fn salvage(device: &dyn Device) -> Result<Self> {
+        Pending::refuse(device)?;
         let complaint = match Self::open(device) {
             Err(error) if !matches!(error, Error::Device(_)) => error,
             found => return found,

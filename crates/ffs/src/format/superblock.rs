@@ -15,6 +15,7 @@ use crate::format::ondisk::{
     FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsHpUx,
     FsRecovery, FsSun, SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH, SBLOCKSIZE, flags,
 };
+use crate::format::pending::Pending;
 use crate::format::salvage::Salvaged;
 use crate::format::units::low_word;
 use spindle_clock::Timestamp;
@@ -85,17 +86,27 @@ impl Superblock {
     pub fn read(device: &dyn Device, at: u64) -> Result<Option<Self>> {
         let Some(raw) = Self::read_raw(device, at)? else { return Ok(None) };
         let Some((fs, endian)) = decode(&raw) else { return Ok(None) };
-        let belongs = match fs.fs_magic {
-            // At 64K stands the first alternate of a UFS1 with 64K blocks.
-            FS_UFS1_MAGIC => at != SBLOCK_UFS2,
-            FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => at == SBLOCK_UFS1,
-            FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
-            FS_BAD_MAGIC => {
-                return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
+        if fs.fs_magic == FS_BAD_MAGIC {
+            return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
+        }
+        if belongs(&fs, at) { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+    }
+
+    /// Returns the change that the standard superblock names, and the byte of that, whose
+    /// check-hash and sizes may be wrong meanwhile. Nothing is looked for behind a superblock
+    /// without one: there anybody may have written what looks like a mark.
+    pub(crate) fn find_pending(device: &dyn Device) -> Result<Option<(u64, Pending)>> {
+        for at in SBLOCKSEARCH {
+            let Some(raw) = Self::read_raw(device, at)? else { continue };
+            let Some((fs, endian)) = decode(&raw).filter(|(fs, _)| belongs(fs, at)) else { continue };
+            if let Some(pending) = Pending::decode(&raw) {
+                return Ok(Some((at, pending)));
             }
-            _ => false,
-        };
-        if belongs { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+            if Layout::check(&fs, &raw, endian, at, Extent::Whole(device.info().size_bytes)).is_ok() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the replica at byte `at` of a file system whose standard superblock stands at
@@ -517,6 +528,17 @@ impl Superblock {
 impl Fs {
     fn encode_hash(&self, raw: &mut [u8], endian: Endian) {
         spindle_ondisk::Field::put(&self.fs_ckhash, &mut raw[FS_CKHASH..], endian);
+    }
+}
+
+/// Returns true if a superblock at byte `at`, one of the standard places, is in its own place.
+const fn belongs(fs: &Fs, at: u64) -> bool {
+    match fs.fs_magic {
+        // At 64K stands the first alternate of a UFS1 with 64K blocks.
+        FS_UFS1_MAGIC => at != SBLOCK_UFS2,
+        FS_HPUX_LFN | FS_HPUX_FEATURES | FS_HPUX_4GB => at == SBLOCK_UFS1,
+        FS_UFS2_MAGIC | FS_UFS2EA_MAGIC => fs.fs_sblockloc.cast_unsigned() == at,
+        _ => false,
     }
 }
 

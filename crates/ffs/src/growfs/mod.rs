@@ -1,4 +1,4 @@
-//! Making a file system larger (`growfs(8)`).
+//! Making a file system larger (`growfs(8)`), or smaller (`shrink.rs`).
 //!
 //! The one idea: behind the old end nobody looks, so the new groups are written there first, as
 //! newfs makes them. What has to change in the old part (the last group, the summaries, copies of
@@ -15,9 +15,12 @@
 //!
 //! The caller has locked the device, which is large enough, and has not mounted what is on it.
 
+mod renumber;
+mod shrink;
 mod sizes;
 
-pub use sizes::Growth;
+pub use shrink::{Shrink, shrink, shrink_to_fit};
+pub use sizes::Resize;
 
 use crate::check::{Options, Report, check};
 use crate::format::group::GroupMap;
@@ -39,12 +42,13 @@ fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Error {
     Error::unsupported(what, remedy)
 }
 
-/// Refuses what must not grow. Returns what a check finds, which is nothing. Nothing is written.
+/// Refuses what must not grow or shrink. Returns what a check finds, which is nothing. Nothing is
+/// written.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if the file system is not clean and whole, or cannot be written, or its
 /// first group cannot hold the summaries; device errors.
-pub fn examine(device: &dyn Device, growth: &Growth) -> Result<Report> {
+pub fn examine(device: &dyn Device, growth: &Resize) -> Result<Report> {
     let superblock = Superblock::open(device)?;
     if let Some(objection) = superblock.objections(device)?.first() {
         return Err(refused(objection.reason.clone(), objection.remedy.clone()));
@@ -76,7 +80,7 @@ pub fn grow(
     device: &Arc<dyn Device>,
     clock: &Arc<dyn Clock>,
     random: &mut dyn RngCore,
-    growth: &Growth,
+    growth: &Resize,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Report> {
     let before = examine(&**device, growth)?;
@@ -89,7 +93,7 @@ pub fn grow(
         superblock = Superblock::open(&**device)?;
     }
 
-    let grown = grown(&superblock, growth, &**device)?;
+    let grown = resized(&superblock, growth, &**device)?;
     write_groups(&grown, superblock.layout.fs_ncg, &**device, clock.now(), random, progress)?;
     let overlay = Arc::new(CowDevice::new(device.clone()));
     let image = Image { device: &*overlay, layout: &grown.layout, hashes: grown.check_hashes() };
@@ -118,12 +122,12 @@ fn settle_on(
     Ok(plan.after)
 }
 
-/// Returns the superblock of the larger file system.
-fn grown(superblock: &Superblock, growth: &Growth, device: &dyn Device) -> Result<Superblock> {
+/// Returns the superblock of the file system with other sizes.
+fn resized(superblock: &Superblock, sizes: &Resize, device: &dyn Device) -> Result<Superblock> {
     let bytes = device.info().size_bytes;
-    let mut grown = superblock.clone();
-    growth.enter(&mut grown, bytes);
-    let raw = grown.encode(superblock.layout.fs_sblockloc);
+    let mut resized = superblock.clone();
+    sizes.enter(&mut resized, bytes);
+    let raw = resized.encode(superblock.layout.fs_sblockloc);
     let (endian, at) = (superblock.layout.endian, superblock.layout.fs_sblockloc);
     let fs = Fs::decode(&raw, endian);
     Superblock::checked_in(raw, &fs, endian, at, Extent::Whole(bytes), device)

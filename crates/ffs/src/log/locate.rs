@@ -13,6 +13,7 @@
 
 use crate::format::dialect::{CHECK, Dialect, objections};
 use crate::format::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd, flags};
+use crate::format::pending::Pending;
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::log::wapbl::{DEV_BSIZE, Identity, Replay, SuperblockState};
@@ -137,8 +138,10 @@ impl Superblock {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is no file system of this family, [`Error::Corrupt`] if
-    /// there is one whose superblock cannot be used, naming the first complaint.
+    /// there is one whose superblock cannot be used, naming the first complaint, or one that is
+    /// half changed.
     pub fn open(device: &dyn Device) -> Result<Self> {
+        Pending::refuse(device)?;
         Self::find(device).or_else(|complaint| {
             for mut torn in Self::find_torn(device)? {
                 if matches!(FoundLog::look(device, &torn)?, FoundLog::Recovery(_)) {

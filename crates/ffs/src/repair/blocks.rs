@@ -26,6 +26,15 @@ const COPIED_MAX: u64 = 256 << 20;
 /// Bytes of inodes read at once.
 const RUN_BYTES: usize = 64 << 10;
 
+/// Data of a file that is moved when the plan is carried out: nothing that is planned reads it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy {
+    /// First fragment, of so many.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) frags: u32,
+}
+
 /// A walk through all files.
 struct Walk<'w, 'a> {
     round: &'w Round<'a>,
@@ -33,6 +42,8 @@ struct Walk<'w, 'a> {
     space: Space<'w>,
     /// Bytes that may still be copied.
     left: u64,
+    /// Data that is moved when the plan is carried out, if it is not copied at once.
+    later: Option<Vec<Copy>>,
     changed: bool,
     /// A pointer of the file at hand has become a hole.
     lost: bool,
@@ -62,8 +73,13 @@ impl Round<'_> {
             claims.set(frag);
             claimed.set(frag);
         }
+        if let Some(taken) = self.taken {
+            claims.join(taken);
+        }
         let space = Space::new(layout, claims);
-        let mut walk = Walk { round: self, claimed, space, left: COPIED_MAX, changed: false, lost: false };
+        let later = self.taken.map(|_| Vec::new());
+        let (left, changed, lost) = (COPIED_MAX, false, false);
+        let mut walk = Walk { round: self, claimed, space, left, later, changed, lost };
         let mut reader = Reader::new(self.image.device);
         for ino in files {
             let (block, offset) = layout.ino_to_fsba(ino);
@@ -74,7 +90,9 @@ impl Round<'_> {
         if walk.left == 0 && !self.vacant.is_empty() {
             return Err(Error::NoSpace);
         }
-        Ok(walk.changed)
+        let Walk { later, changed, .. } = walk;
+        self.memory.later.extend(later.unwrap_or_default());
+        Ok(changed)
     }
 
     /// Returns the inodes in use that have not to be cleared.
@@ -126,7 +144,7 @@ impl Walk<'_, '_> {
             let blocks = node.size.div_ceil(layout.fs_bsize.into());
             for ((n, lbn), &old) in (0..).zip(0..blocks).zip(&node.db) {
                 let frags = layout.numfrags(layout.blksize(node.size, Lbn(lbn)));
-                pointers.push((n, old, self.data(node, old, frags)?));
+                pointers.push((n, old, self.data(node, old, frags, true)?));
             }
             let (mut lbn, mut span) = (NDADDR as u64, 1_u64);
             for (n, level, &old) in (NDADDR..).zip(1..).zip(&node.ib).map(|((n, level), old)| (n, level, old))
@@ -144,7 +162,7 @@ impl Walk<'_, '_> {
             let size = u64::from(node.extsize);
             for ((n, lbn), &old) in (0..).zip(0..size.div_ceil(layout.fs_bsize.into())).zip(&node.extb) {
                 let frags = layout.numfrags(layout.blksize(size, Lbn(lbn)));
-                attributes.push((n, old, self.data(node, old, frags)?));
+                attributes.push((n, old, self.data(node, old, frags, false)?));
             }
         }
         let spoilt = attributes.iter().any(|&(_, old, new)| old != 0 && new == 0);
@@ -171,8 +189,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Returns what a pointer to `frags` fragments should be.
-    fn data(&mut self, node: &Node, old: u64, frags: u32) -> Result<u64> {
+    /// Returns what a pointer to `frags` fragments should be, of data or of extended attributes.
+    fn data(&mut self, node: &Node, old: u64, frags: u32, is_data: bool) -> Result<u64> {
         if node.is_hole(old) {
             return Ok(old);
         }
@@ -184,7 +202,12 @@ impl Walk<'_, '_> {
         if self.claim(old, frags) {
             return Ok(old);
         }
-        let Some(new) = self.room(frags) else { return Ok(0) };
+        let is_later = self.later.is_some() && is_data && node.kind() == kind::REG;
+        let Some(new) = self.room(frags, is_later) else { return Ok(0) };
+        if let Some(later) = self.later.as_mut().filter(|_| is_later) {
+            later.push(Copy { from: old, to: new, frags });
+            return Ok(new);
+        }
         let bytes = image.read(layout.byte(Frag(old)), (frags << layout.fs_fshift) as usize)?;
         image.put(layout.byte(Frag(new)), &bytes)?;
         Ok(new)
@@ -222,7 +245,7 @@ impl Walk<'_, '_> {
         let new = if self.claim(old, layout.fs_frag) {
             old
         } else {
-            let Some(new) = self.room(layout.fs_frag) else { return Ok(0) };
+            let Some(new) = self.room(layout.fs_frag, false) else { return Ok(0) };
             new
         };
         let mut after = before.clone();
@@ -230,7 +253,7 @@ impl Walk<'_, '_> {
             let pointer = pointer_at(layout, bytes);
             let wanted = match level {
                 _ if n >= reached => 0,
-                1 => self.data(node, pointer, layout.fs_frag)?,
+                1 => self.data(node, pointer, layout.fs_frag, true)?,
                 _ => self.indirect(node, level - 1, pointer, blocks - n * span)?,
             };
             if wanted != pointer {
@@ -253,10 +276,10 @@ impl Walk<'_, '_> {
         free
     }
 
-    /// Returns free fragments for a copy. Without any, the file at hand loses what should be
-    /// copied.
-    fn room(&mut self, frags: u32) -> Option<u64> {
-        let bytes = u64::from(frags) << self.round.layout().fs_fshift;
+    /// Returns free fragments for a copy, which is kept in memory unless it is made later. Without
+    /// any, the file at hand loses what should be copied.
+    fn room(&mut self, frags: u32, is_later: bool) -> Option<u64> {
+        let bytes = if is_later { 0 } else { u64::from(frags) << self.round.layout().fs_fshift };
         let room = if self.left >= bytes { self.space.take(frags) } else { None };
         if room.is_none() {
             // Nobody else looks for some any more.

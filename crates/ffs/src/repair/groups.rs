@@ -277,7 +277,7 @@ fn csum(e: &Expected) -> Csum {
 }
 
 /// Puts the check-hash of a group block right.
-fn seal(layout: &Layout, hashed: bool, block: &mut [u8]) {
+pub(crate) fn seal(layout: &Layout, hashed: bool, block: &mut [u8]) {
     if hashed {
         let hash = check_hash(block, CG_CKHASH);
         hash.put(&mut block[CG_CKHASH..], layout.endian);

@@ -82,6 +82,23 @@ impl Image<'_> {
         })
     }
 
+    /// Makes inode `to` what `from` is, with another generation than it had: handles of the file
+    /// that had the number before must not lead to this one.
+    pub(crate) fn move_inode(&self, from: u32, to: u32) -> Result<bool> {
+        let mut bytes = self.inode(from)?;
+        let at = if self.layout.version == Version::Ufs1 { DI_GEN1 } else { DI_GEN2 };
+        let before: u32 = Field::get(&self.inode(to)?[at..], self.layout.endian);
+        let own: u32 = Field::get(&bytes[at..], self.layout.endian);
+        // A generation of 0 is none.
+        let next = if before == 0 { own } else { before.wrapping_add(1).max(1) };
+        next.put(&mut bytes[at..], self.layout.endian);
+        if self.hashes.inodes {
+            let hash = check_hash(&bytes, DI_CKHASH);
+            hash.put(&mut bytes[DI_CKHASH..], self.layout.endian);
+        }
+        self.put(self.inode_at(to), &bytes)
+    }
+
     /// Makes an inode a free one; its generation stays.
     pub(crate) fn clear_inode(&self, ino: u32) -> Result<bool> {
         let at = if self.layout.version == Version::Ufs1 { DI_GEN1 } else { DI_GEN2 };
@@ -190,6 +207,13 @@ impl Fields {
     pub(crate) fn set_attribute_pointer(&mut self, n: usize, frag: u64) {
         if let Self::Ufs2(d) = self {
             d.di_extb[n] = frag.cast_signed();
+        }
+    }
+
+    /// Sets the inode of the access control list (Solaris).
+    pub(crate) const fn set_shadow(&mut self, ino: u32) {
+        if let Self::Ufs1(d) = self {
+            d.di_uid = ino;
         }
     }
 

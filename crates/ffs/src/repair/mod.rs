@@ -37,19 +37,25 @@ mod links;
 mod lost;
 mod names;
 mod plan;
+mod redo;
 mod remedy;
 mod space;
 mod superblock;
 mod undo;
 
+pub(crate) use blocks::Copy;
+pub(crate) use groups::seal;
 pub(crate) use image::Image;
 pub use journal::{Journal, Recovery, journal};
 pub use lost::find_log;
 pub(crate) use plan::Meanwhile;
 pub use plan::Plan;
+pub(crate) use redo::Redo;
+pub use redo::{resume, resumed};
 pub use remedy::{Remedy, remedy};
 pub(crate) use superblock::forget_log;
 pub use undo::undo;
+pub(crate) use undo::undo_bytes;
 
 use crate::check::setup::find_superblock;
 use crate::check::state::BlockMap;
@@ -87,6 +93,8 @@ pub enum Scope {
 struct Memory {
     /// Groups whose number of initialised inodes is not certain.
     doubtful: HashSet<u32>,
+    /// Data that is moved when the plan is carried out.
+    later: Vec<Copy>,
 }
 
 /// A round.
@@ -99,6 +107,8 @@ struct Round<'a> {
     named: bool,
     /// Fragments that no file is to use.
     vacant: Range<u64>,
+    /// If data is moved later: fragments that nothing is to be moved to.
+    taken: Option<&'a BlockMap>,
     /// Inodes that are freed if they have no name.
     removed: &'a BTreeSet<u32>,
     space: Option<Space<'a>>,
@@ -160,6 +170,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a Options,
     /// Fragments that no file is to use: those that do are moved.
     pub(crate) vacant: Range<u64>,
+    /// Fragments that nothing is to be moved to. If they are named, the data of regular files is
+    /// moved when the plan is carried out ([`vacate`]).
+    pub(crate) taken: Option<&'a BlockMap>,
     /// Inodes that are freed if they have no name, instead of getting one.
     pub(crate) removed: BTreeSet<u32>,
     /// What stands for the file system until all is written.
@@ -169,7 +182,7 @@ pub(crate) struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// Returns that nothing else is wanted.
     pub(crate) const fn of(options: &'a Options) -> Self {
-        Self { options, vacant: 0..0, removed: BTreeSet::new(), meanwhile: Meanwhile::NotClean }
+        Self { options, vacant: 0..0, taken: None, removed: BTreeSet::new(), meanwhile: Meanwhile::NotClean }
     }
 }
 
@@ -191,6 +204,38 @@ pub(crate) fn settle(
             Plan::of(before, *after, overlay, &used, wanted.meanwhile, clock.now())?
         }
     })
+}
+
+/// Makes the planned state of `overlay` one that a check finds nothing in, as [`settle`] does, and
+/// returns what the check finds.
+///
+/// # Errors
+/// [`Error::Unsupported`] if that cannot be; as for [`check`]; errors of the device.
+pub(crate) fn settle_in_memory(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    wanted: &Wanted<'_>,
+) -> Result<Report> {
+    match settled(overlay, clock, wanted, &mut |_| true)? {
+        Settled::Refused(reason) => Err(Error::unsupported(reason, COPY)),
+        Settled::Ready { after, .. } => Ok(*after),
+    }
+}
+
+/// Moves what lies in the vacant fragments, in the planned state of `overlay`, and makes that one
+/// without damage. Returns the copies that remain to be made.
+///
+/// # Errors
+/// [`Error::NoSpace`] if there is none; as for [`check`]; errors of the device.
+pub(crate) fn vacate(
+    overlay: &Arc<CowDevice>,
+    clock: &Arc<dyn Clock>,
+    wanted: &Wanted<'_>,
+) -> Result<Vec<Copy>> {
+    let (overlay, clock, memory) = (overlay.clone(), clock.clone(), Memory::default());
+    let mut planner = Planner { overlay, clock, memory, used: None };
+    planner.rounds(wanted, &mut |_| true)?;
+    Ok(planner.memory.later)
 }
 
 /// How planning a state without damage has ended.
@@ -291,6 +336,7 @@ impl Planner {
                 memory: &mut self.memory,
                 named,
                 vacant: wanted.vacant.clone(),
+                taken: wanted.taken,
                 removed: &wanted.removed,
                 space: None,
             };

@@ -6,7 +6,9 @@
 //! superblock, whose records come last, as it is meanwhile. At the end stands the CRC-32C of all
 //! that.
 
-use spindle_device::{Change, Device, write_sectors};
+use crate::format::superblock::Superblock;
+use crate::format::units::index;
+use spindle_device::{Change, Device, Info, write_sectors};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Result};
 
@@ -61,6 +63,20 @@ pub(super) fn encode<'a>(
     let sum = crc32c::crc32c(&bytes);
     push(&mut bytes, &sum, 4);
     bytes
+}
+
+/// Returns the undo file of `changes` to a device, whose superblock `before` is `stands` meanwhile.
+pub(crate) fn undo_bytes(info: &Info, changes: &[Change], before: &Superblock, stands: &[u8]) -> Vec<u8> {
+    let sector = info.sector_bytes as usize;
+    let start = before.layout.fs_sblockloc;
+    let end = start + before.written_bytes(sector) as u64;
+    let (superblock, others): (Vec<_>, Vec<_>) =
+        changes.iter().partition(|change| (start..end).contains(&change.at));
+    let superblock: Vec<_> = superblock
+        .into_iter()
+        .map(|change| (change.clone(), stands[index(change.at - start)..][..sector].to_vec()))
+        .collect();
+    encode((info.sector_bytes, info.size_bytes), others.into_iter(), &superblock)
 }
 
 fn decode(bytes: &[u8], device: &dyn Device) -> Result<Vec<Record>> {

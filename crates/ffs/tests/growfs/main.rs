@@ -3,6 +3,7 @@
 #[path = "../check/images.rs"]
 #[allow(dead_code, reason = "the tests of the check use the rest")]
 mod images;
+mod shrink;
 #[path = "../repair/victim.rs"]
 #[allow(dead_code, reason = "the tests of the repair use the rest")]
 mod victim;
@@ -13,7 +14,7 @@ use spindle_conformance::cuts::{Recorder, cut};
 use spindle_conformance::random::seed;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::Report;
-use spindle_ffs::growfs::{Growth, grow};
+use spindle_ffs::growfs::{Resize, grow};
 use spindle_ffs::newfs::{Format, Geometry, Parameters};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_ondisk::Endian;
@@ -44,12 +45,12 @@ fn enlarged(device: &MemoryDevice, bytes: u64) -> MemoryDevice {
     larger
 }
 
-fn growth(device: &dyn Device, bytes: u64) -> Result<Growth> {
-    Growth::of(&Superblock::open(device)?, bytes)
+fn growth(device: &dyn Device, bytes: u64) -> Result<Resize> {
+    Resize::of(&Superblock::open(device)?, bytes)
 }
 
 /// Makes the file system as large as `bytes` allow.
-fn grown(device: &Arc<dyn Device>, bytes: u64) -> Result<(Growth, Report)> {
+fn grown(device: &Arc<dyn Device>, bytes: u64) -> Result<(Resize, Report)> {
     let growth = growth(&**device, bytes)?;
     let report = grow(device, &clock(), &mut StdRng::seed_from_u64(7), &growth, &mut |_, _| Ok(()))?;
     Ok((growth, report))
