@@ -28,6 +28,10 @@ const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 pub(crate) struct Node {
     pub(crate) mode: u16,
     pub(crate) nlink: u16,
+    /// The owner; not of the formats before 4.4BSD.
+    pub(crate) uid: u32,
+    /// The group; not of the formats before 4.4BSD.
+    pub(crate) gid: u32,
     pub(crate) size: u64,
     pub(crate) blocks: u64,
     pub(crate) flags: u32,
@@ -51,6 +55,8 @@ impl Node {
                 Self {
                     mode: d.di_mode,
                     nlink: d.di_nlink.cast_unsigned(),
+                    uid: d.di_uid,
+                    gid: d.di_gid,
                     size: d.di_size,
                     blocks: d.di_blocks.into(),
                     flags: if layout.inode_format == InodeFormat::New { d.di_flags } else { 0 },
@@ -68,6 +74,8 @@ impl Node {
                 Self {
                     mode: d.di_mode,
                     nlink: d.di_nlink.cast_unsigned(),
+                    uid: d.di_uid,
+                    gid: d.di_gid,
                     size: d.di_size,
                     blocks: d.di_blocks,
                     flags: d.di_flags,

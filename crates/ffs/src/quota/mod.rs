@@ -6,6 +6,7 @@
 //! transaction charges ([`table`]); finding and writing the files is the tree's business.
 
 pub(crate) mod file;
+pub(crate) mod inside;
 pub(crate) mod table;
 mod task;
 
@@ -66,6 +67,9 @@ pub struct Account {
 }
 
 impl Account {
+    /// Nothing in use, no limits.
+    pub(crate) const NONE: Self = Self { used: 0, soft: 0, hard: 0, deadline: 0 };
+
     /// Sets the limits; a grace period that begins now ends at `deadline`.
     const fn limit(&mut self, soft: u64, hard: u64, deadline: i64) {
         let was_over = self.is_over_soft(self.used);

@@ -24,7 +24,10 @@ pub use lufs::{
     Delta, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
     MAPBLOCKSIZE, SectTrailer, delta_type,
 };
-pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};
+pub use quota::{
+    Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION, Q2_HEAD_MAGIC, Quota2Entry, Quota2Header,
+    Quota2Val,
+};
 pub use suj::{
     JREC_SIZE, JblkRec, JmvRec, JrefRec, JsegRec, JtrncRec, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, jop,
 };
