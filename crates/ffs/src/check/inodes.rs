@@ -16,6 +16,7 @@ use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::format::units::Frag;
+use crate::quota::Kind;
 use spindle_tree::xattr::prefix;
 use std::collections::HashMap;
 
@@ -108,6 +109,7 @@ impl Checker<'_> {
         }
         let first_block = self.state.dir_blocks.len();
         let whole = self.claim(ino, &node, walker);
+        self.state.quotas.note(ino, &node, whole);
         if node.kind() == kind::DIR {
             self.state.dirs.push(Directory {
                 ino,
@@ -169,12 +171,14 @@ impl Checker<'_> {
     /// nothing was left out.
     fn claim(&mut self, ino: u32, node: &Node, walker: &mut Walker) -> bool {
         let layout = self.layout;
+        let quota = self.state.quotas.kind_of(ino);
         let mut claims = Claims {
             layout,
             state: &mut self.state,
             findings: &mut self.findings,
             ino,
             directory: node.kind() == kind::DIR,
+            quota,
             frags: 0,
             bad: 0,
             duplicate: 0,
@@ -394,6 +398,8 @@ struct Claims<'a> {
     findings: &'a mut Findings,
     ino: u32,
     directory: bool,
+    /// The quota whose file it is.
+    quota: Option<Kind>,
     /// Fragments claimed, for `di_blocks`.
     frags: u64,
     bad: u32,
@@ -438,6 +444,9 @@ impl Claims<'_> {
         }
         if let (true, BlockPlace::Data { lbn }) = (self.directory, place) {
             self.state.dir_blocks.push(DirBlock { lbn, frag });
+        }
+        if let (Some(kind), BlockPlace::Data { lbn }) = (self.quota, place) {
+            self.state.quotas.note_block(kind, lbn, frag);
         }
         let held = self.state.used.bits(frag, frags);
         self.state.used.set_bits(frag, frags);

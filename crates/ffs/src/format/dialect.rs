@@ -271,7 +271,11 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
         let remedy = "turn its quotas off on NetBSD (tunefs -q nouser, -q nogroup)";
         if netbsd.fs_quota_magic != Q2_HEAD_MAGIC {
             let magic = netbsd.fs_quota_magic;
-            object(format!("its flags say that it keeps quotas inside, its magic {magic:#x} not"), remedy, true);
+            object(
+                format!("its flags say that it keeps quotas inside, its magic {magic:#x} not"),
+                remedy,
+                true,
+            );
         } else if netbsd.fs_quota_flags & !FsNetBsd::Q2_ALL != 0 {
             object(format!("fs_quota_flags has unknown bits {:#x}", netbsd.fs_quota_flags), remedy, false);
         }

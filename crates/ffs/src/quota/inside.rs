@@ -7,13 +7,13 @@
 //! refused, as in quota files; adding 1 makes "no limit", all ones, 0.
 
 use super::{Account, DEFAULT_GRACE, Grace, Kind, Quota};
+use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
 use crate::format::ondisk::{FsNetBsd, Q2_HEAD_MAGIC, Quota2Entry, Quota2Header, Quota2Val, flags};
 use crate::format::superblock::Superblock;
 use crate::format::units::index;
-use crate::format::dialect::Dialect;
 use spindle_ondisk::{Endian, Field};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 /// Byte of the header at which the first free entry is named.
 pub(crate) const FREE_AT: usize = 104;
@@ -77,6 +77,34 @@ impl Record {
         val(&self.quota.blocks, self.grace.blocks).encode(&mut bytes, endian);
         val(&self.quota.inodes, self.grace.inodes).encode(&mut bytes[Quota2Val::SIZE..], endian);
         bytes
+    }
+}
+
+impl Superblock {
+    /// Enters the inode of the file of a quota inside the file system; 0 for none.
+    pub(crate) fn set_quota_file(&mut self, kind: Kind, ino: u64) {
+        let endian = self.layout.endian;
+        let mut netbsd = FsNetBsd::decode(&self.raw, endian);
+        netbsd.fs_quotafile[kind as usize] = ino;
+        netbsd.encode(&mut self.raw, endian);
+    }
+
+    /// Turns a quota inside the file system on or off. One that is on needs a file.
+    pub(crate) fn switch_quota(&mut self, kind: Kind, on: bool) {
+        let endian = self.layout.endian;
+        let mut netbsd = FsNetBsd::decode(&self.raw, endian);
+        if netbsd.fs_quota_magic != Q2_HEAD_MAGIC {
+            netbsd.fs_quota_flags = 0;
+        }
+        netbsd.fs_quota_magic = Q2_HEAD_MAGIC;
+        let bit = 1 << kind as u8;
+        netbsd.fs_quota_flags = if on { netbsd.fs_quota_flags | bit } else { netbsd.fs_quota_flags & !bit };
+        netbsd.encode(&mut self.raw, endian);
+        let any = netbsd.fs_quota_flags & FsNetBsd::Q2_ALL != 0;
+        self.change(|fs| {
+            let off = fs.fs_flags & !flags::NETBSD_DOQUOTA2;
+            fs.fs_flags = off | if any { flags::NETBSD_DOQUOTA2 } else { 0 };
+        });
     }
 }
 
@@ -156,6 +184,8 @@ pub(crate) struct Contents {
 
 /// What was read of a file, and the first thing that is wrong with it.
 pub(crate) struct Reading {
+    /// It begins as the file of this quota does.
+    pub(crate) is_one: bool,
     pub(crate) contents: Contents,
     pub(crate) damage: Option<String>,
 }
@@ -171,16 +201,19 @@ pub(crate) fn read(kind: Kind, shape: Shape, bytes: &[u8]) -> Reading {
     };
     if bytes.len() < shape.bsize || !bytes.len().is_multiple_of(shape.bsize) {
         reader.note(|| format!("it has {} bytes", bytes.len()));
-        return Reading { contents, damage: reader.damage };
+        return Reading { is_one: false, contents, damage: reader.damage };
     }
     let header = Quota2Header::decode(bytes, shape.endian);
     let found = (header.q2h_magic_number, header.q2h_type, header.q2h_hash_shift, header.q2h_hash_size);
     let (shift, size) = (shape.hash_shift(), u16::try_from(shape.lists()).unwrap_or(u16::MAX));
     if found != (Q2_HEAD_MAGIC, kind as u8, shift, size) {
         reader.note(|| {
-            format!("its header has magic {:#x}, type {}, hashes of {} bits and {} lists", found.0, found.1, found.2, found.3)
+            format!(
+                "its header has magic {:#x}, type {}, hashes of {} bits and {} lists",
+                found.0, found.1, found.2, found.3
+            )
         });
-        return Reading { contents, damage: reader.damage };
+        return Reading { is_one: false, contents, damage: reader.damage };
     }
     contents.default = Record::of(&header.q2h_defentry);
     for list in 0..shape.lists() {
@@ -203,7 +236,7 @@ pub(crate) fn read(kind: Kind, shape: Shape, bytes: &[u8]) -> Reading {
         let lost = entries - reader.seen.len();
         reader.note(|| format!("{lost} entries are in no list"));
     }
-    Reading { contents, damage: reader.damage }
+    Reading { is_one: true, contents, damage: reader.damage }
 }
 
 struct Reader<'a> {
@@ -236,40 +269,64 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the bytes of a file with these records, in at least `blocks` blocks.
+/// Gives each of these ids an entry, where `known` has none, in a file of `blocks` blocks or as many
+/// more as it takes. Returns the records with their places, and the number of blocks.
+pub(crate) fn arrange(
+    shape: Shape,
+    known: &BTreeMap<u32, (u64, Record)>,
+    records: &BTreeMap<u32, Record>,
+    blocks: u64,
+) -> (BTreeMap<u32, (u64, Record)>, u64) {
+    let taken: HashSet<u64> = known.values().map(|&(at, _)| at).collect();
+    let mut count = blocks.max(1);
+    let mut free: VecDeque<u64> =
+        (0..count).flat_map(|block| shape.places(block)).filter(|at| !taken.contains(at)).collect();
+    let mut placed = BTreeMap::new();
+    for (&id, &record) in records {
+        let at = known.get(&id).map(|&(at, _)| at).unwrap_or_else(|| {
+            if free.is_empty() {
+                free.extend(shape.places(count));
+                count += 1;
+            }
+            free.pop_front().unwrap_or(0)
+        });
+        placed.insert(id, (at, record));
+    }
+    (placed, count)
+}
+
+/// Returns the bytes of a file of so many blocks with these records at their places.
 pub(crate) fn make(
     kind: Kind,
     shape: Shape,
     default: &Record,
-    records: &BTreeMap<u32, Record>,
-    blocks: usize,
+    records: &BTreeMap<u32, (u64, Record)>,
+    blocks: u64,
 ) -> Vec<u8> {
     let endian = shape.endian;
-    let mut places = Vec::new();
-    let mut count = 0;
-    while count < blocks.max(1) as u64 || places.len() < records.len() {
-        places.extend(shape.places(count));
-        count += 1;
-    }
-    let mut bytes = vec![0; index(count) * shape.bsize];
-    let mut q2h_defentry = Quota2Entry::default();
-    q2h_defentry.q2e_block = Quota2Val::get(&default.values(endian), endian);
-    q2h_defentry.q2e_file = Quota2Val::get(&default.values(endian)[Quota2Val::SIZE..], endian);
-    let mut places = places.into_iter();
-    for (&id, record) in records {
-        let at = index(places.next().unwrap_or(0));
+    let mut bytes = vec![0; index(blocks) * shape.bsize];
+    let mut taken = HashSet::new();
+    for (&id, &(place, record)) in records {
+        taken.insert(place);
+        let at = index(place);
         bytes[at..at + VALUES].copy_from_slice(&record.values(endian));
         let head = shape.head_at(shape.list_of(id));
         let next = u64::get(&bytes[head..], endian);
         next.put(&mut bytes[at + NEXT_AT..], endian);
         id.put(&mut bytes[at + NEXT_AT + u64::SIZE..], endian);
-        (at as u64).put(&mut bytes[head..], endian);
+        place.put(&mut bytes[head..], endian);
     }
     let mut q2h_free = 0_u64;
-    for at in places {
+    for at in (0..blocks).flat_map(|block| shape.places(block)).filter(|at| !taken.contains(at)) {
         q2h_free.put(&mut bytes[index(at) + NEXT_AT..], endian);
         q2h_free = at;
     }
+    let values = default.values(endian);
+    let q2h_defentry = Quota2Entry {
+        q2e_block: Quota2Val::get(&values, endian),
+        q2e_file: Quota2Val::get(&values[Quota2Val::SIZE..], endian),
+        ..Quota2Entry::default()
+    };
     Quota2Header {
         q2h_magic_number: Q2_HEAD_MAGIC,
         q2h_type: kind as u8,
@@ -294,7 +351,8 @@ mod tests {
     /// block size, 20 entries behind them in a block of 4 KiB, and 42 in the next.
     #[test]
     fn headers_are_as_netbsd_makes_them() {
-        let bits = [4096, 8192, 16384, 32768, 65536].map(|bsize| Shape { bsize, endian: Endian::Big }.hash_shift());
+        let bits =
+            [4096, 8192, 16384, 32768, 65536].map(|bsize| Shape { bsize, endian: Endian::Big }.hash_shift());
         assert_eq!(bits, [8, 9, 10, 11, 12]);
         let shape = shape(Endian::Little);
         assert_eq!((shape.places(0).count(), shape.places(1).count()), (20, 42));
@@ -313,12 +371,12 @@ mod tests {
             let mut record = Record::UNLIMITED;
             record.quota.blocks = Account { used: 7, soft: 5, hard: 9, deadline: 33 };
             let records: BTreeMap<u32, Record> = (0..50).map(|n| (n * 256 + n % 3, record)).collect();
-            let bytes = make(Kind::User, shape, &Record::UNLIMITED, &records, 1);
+            let (placed, blocks) = arrange(shape, &BTreeMap::new(), &records, 1);
+            let bytes = make(Kind::User, shape, &Record::UNLIMITED, &placed, blocks);
             assert_eq!(bytes.len(), 2 * 4096);
-            let Reading { contents, damage } = read(Kind::User, shape, &bytes);
+            let Reading { contents, damage, .. } = read(Kind::User, shape, &bytes);
             assert_eq!(damage, None);
-            let found: BTreeMap<u32, Record> = contents.records.iter().map(|(&id, &(_, r))| (id, r)).collect();
-            assert_eq!((found, contents.free.len()), (records, 12));
+            assert_eq!((&contents.records, contents.free.len()), (&placed, 12));
             let (first, last) = (2160, 2160 + 96);
             for (at, value, words) in [
                 (0, 1_u64, "magic"),
@@ -326,7 +384,7 @@ mod tests {
                 (FREE_AT, first as u64, "two lists"),
                 (FREE_AT, 0, "12 entries are in no list"),
                 (shape.head_at(0), 1 << 60, "no entry can be"),
-                (shape.head_at(7), last as u64, "is in list 7"),
+                (shape.head_at(0), last as u64, "is in list 0"),
                 (first + NEXT_AT, first as u64, "twice in one"),
             ] {
                 let mut damaged = bytes.clone();
