@@ -150,7 +150,7 @@ impl Shape {
     }
 
     /// Returns the byte of the header at which the head of a list stands.
-    pub(crate) const fn head_at(&self, list: usize) -> usize {
+    pub(crate) const fn head_at(list: usize) -> usize {
         Quota2Header::SIZE + u64::SIZE * list
     }
 
@@ -217,7 +217,7 @@ pub(crate) fn read(kind: Kind, shape: Shape, bytes: &[u8]) -> Reading {
     }
     contents.default = Record::of(&header.q2h_defentry);
     for list in 0..shape.lists() {
-        contents.heads[list] = u64::get(&bytes[shape.head_at(list)..], shape.endian);
+        contents.heads[list] = u64::get(&bytes[Shape::head_at(list)..], shape.endian);
         let head = contents.heads[list];
         reader.walk(head, &mut |reader, at, entry| {
             let id = entry.q2e_uid;
@@ -283,13 +283,16 @@ pub(crate) fn arrange(
         (0..count).flat_map(|block| shape.places(block)).filter(|at| !taken.contains(at)).collect();
     let mut placed = BTreeMap::new();
     for (&id, &record) in records {
-        let at = known.get(&id).map(|&(at, _)| at).unwrap_or_else(|| {
-            if free.is_empty() {
-                free.extend(shape.places(count));
-                count += 1;
-            }
-            free.pop_front().unwrap_or(0)
-        });
+        let at = known.get(&id).map_or_else(
+            || {
+                if free.is_empty() {
+                    free.extend(shape.places(count));
+                    count += 1;
+                }
+                free.pop_front().unwrap_or(0)
+            },
+            |&(at, _)| at,
+        );
         placed.insert(id, (at, record));
     }
     (placed, count)
@@ -310,7 +313,7 @@ pub(crate) fn make(
         taken.insert(place);
         let at = index(place);
         bytes[at..at + VALUES].copy_from_slice(&record.values(endian));
-        let head = shape.head_at(shape.list_of(id));
+        let head = Shape::head_at(shape.list_of(id));
         let next = u64::get(&bytes[head..], endian);
         next.put(&mut bytes[at + NEXT_AT..], endian);
         id.put(&mut bytes[at + NEXT_AT + u64::SIZE..], endian);
@@ -377,14 +380,14 @@ mod tests {
             let Reading { contents, damage, .. } = read(Kind::User, shape, &bytes);
             assert_eq!(damage, None);
             assert_eq!((&contents.records, contents.free.len()), (&placed, 12));
-            let (first, last) = (2160, 2160 + 96);
+            let (first, last): (usize, u64) = (2160, 2160 + 96);
             for (at, value, words) in [
                 (0, 1_u64, "magic"),
                 (FREE_AT, 2161, "no entry can be"),
                 (FREE_AT, first as u64, "two lists"),
                 (FREE_AT, 0, "12 entries are in no list"),
-                (shape.head_at(0), 1 << 60, "no entry can be"),
-                (shape.head_at(0), last as u64, "is in list 0"),
+                (Shape::head_at(0), 1 << 60, "no entry can be"),
+                (Shape::head_at(0), last, "is in list 0"),
                 (first + NEXT_AT, first as u64, "twice in one"),
             ] {
                 let mut damaged = bytes.clone();

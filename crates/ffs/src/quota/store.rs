@@ -79,7 +79,7 @@ impl Store {
         }
         let mut block = header.write_shared(pen.tx);
         next_free.put(block.bytes_mut(FREE_AT..FREE_AT + u64::SIZE), endian);
-        let head = self.shape.head_at(list);
+        let head = Shape::head_at(list);
         at.put(block.bytes_mut(head..head + u64::SIZE), endian);
         self.places.insert(id, at);
         Ok(())

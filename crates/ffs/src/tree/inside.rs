@@ -350,13 +350,12 @@ impl Ffs {
         let bsize = self.layout().fs_bsize as usize;
         for (lbn, block) in (0..).zip(bytes.chunks_exact(bsize)) {
             self.volume.transact(&mut *state, |tx, state| {
-                let buffer = match places.get(lbn) {
-                    Some(&at) => self.volume.cache.get(at, bsize, None)?,
-                    None => {
-                        let (at, buffer) = self.extend_inside(tx, ino, &mut state.di)?;
-                        places.push(at);
-                        buffer
-                    }
+                let buffer = if let Some(&at) = places.get(lbn) {
+                    self.volume.cache.get(at, bsize, None)?
+                } else {
+                    let (at, buffer) = self.extend_inside(tx, ino, &mut state.di)?;
+                    places.push(at);
+                    buffer
                 };
                 buffer.write(tx).bytes_mut(0..bsize).copy_from_slice(block);
                 Ok(())

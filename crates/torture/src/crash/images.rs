@@ -9,10 +9,12 @@ use crate::base::MADE;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle_cache::{DataSettings, Naming, Settings};
-use spindle_clock::ManualClock;
+use spindle_clock::{Clock, ManualClock};
 use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
+use spindle_ffs::quota::Kind;
+use spindle_ffs::repair::switch_quotas;
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
 use spindle_vfs::{AtimePolicy, Error, FileKind, FileSystem, Limits, Privilege, Result};
@@ -32,6 +34,8 @@ pub struct Shape {
     pub parameters: Parameters,
     /// The kind of mount.
     pub mounting: Mounting,
+    /// It keeps NetBSD's quotas inside, of users and of groups.
+    pub quotas_inside: bool,
 }
 
 /// The kind of mount while a workload runs.
@@ -115,8 +119,9 @@ pub fn shapes() -> Vec<Shape> {
         rotdelay_ms: Some(0),
         ..Geometry::default()
     };
-    let named = |name, parameters| Shape { name, parameters, mounting: Mounting::Plain };
-    let mounted = |name, mounting| Shape { name, parameters: shape(4096, 512), mounting };
+    let named =
+        |name, parameters| Shape { name, parameters, mounting: Mounting::Plain, quotas_inside: false };
+    let mounted = |name, mounting| Shape { mounting, ..named(name, shape(4096, 512)) };
     vec![
         named("ufs2-freebsd", shape(4096, 512)),
         mounted("ufs2-image-file", Mounting::Straight(usize::MAX)),
@@ -127,6 +132,10 @@ pub fn shapes() -> Vec<Shape> {
             Parameters { sector_bytes: 4096, size_bytes: 2 * size, ..shape(8192, 4096) },
         ),
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
+        Shape {
+            quotas_inside: true,
+            ..named("ufs2-netbsd-quotas", Parameters { dialect: Some(Dialect::NetBsd), ..shape(4096, 512) })
+        },
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
         // With big-endian numbers there would be no log: NetBSD's kernels do not agree on its byte
         // order.
@@ -286,6 +295,10 @@ impl Image {
         let clock = clock();
         let plan = Plan::new(&shape.parameters)?;
         newfs::write(&plan, &**device, &*clock, &mut SmallRng::seed_from_u64(1), &mut |_, _| ())?;
+        if shape.quotas_inside {
+            let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), clock.clone());
+            switch_quotas(&device, &clock, &Kind::ALL, true)?;
+        }
         let fs = open(device.clone(), clock, log)?;
         assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "{}: a log", shape.name);
         match fs.rmdir(fs.root(), b"lost+found") {
