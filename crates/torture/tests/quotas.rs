@@ -82,23 +82,23 @@ impl Quotas {
         }
         fs.unmount().unwrap();
         drop(fs);
-        self.check(device, when);
+        check_quotas(device, when);
     }
+}
 
-    /// Fails if an unmounted file system is damaged, or its quotas record what is not counted.
-    fn check(self, device: &Arc<MemoryDevice>, when: &str) {
-        let report = check(&**device, &check::Options::default(), &mut |_| ()).unwrap();
-        let damage: Vec<_> = report.findings.iter().filter(|found| found.severity.is_damage()).collect();
-        assert!(damage.is_empty() && report.marked_clean, "{when}: {damage:?}");
-        // Without quotas on, or only read, they are counted.
-        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-        let fs = Ffs::open(device.clone(), clock(), &read_only).unwrap();
-        let sheets = ask(&fs, &Task::Report(Kind::ALL.to_vec()));
-        assert!(sheets.iter().all(|sheet| !sheet.enforced && sheet.has_file));
-        let wrong: Vec<_> =
-            sheets.iter().flat_map(|sheet| &sheet.rows).filter(|row| row.recorded.is_some()).collect();
-        assert!(wrong.is_empty(), "{when}: {wrong:?}");
-    }
+/// Fails if an unmounted file system is damaged, or its quotas record what is not counted.
+fn check_quotas(device: &Arc<MemoryDevice>, when: &str) {
+    let report = check(&**device, &check::Options::default(), &mut |_| ()).unwrap();
+    let damage: Vec<_> = report.findings.iter().filter(|found| found.severity.is_damage()).collect();
+    assert!(damage.is_empty() && report.marked_clean, "{when}: {damage:?}");
+    // Without quotas on, or only read, they are counted.
+    let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let fs = Ffs::open(device.clone(), clock(), &read_only).unwrap();
+    let sheets = ask(&fs, &Task::Report(Kind::ALL.to_vec()));
+    assert!(sheets.iter().all(|sheet| !sheet.enforced && sheet.has_file));
+    let wrong: Vec<_> =
+        sheets.iter().flat_map(|sheet| &sheet.rows).filter(|row| row.recorded.is_some()).collect();
+    assert!(wrong.is_empty(), "{when}: {wrong:?}");
 }
 
 fn ask(fs: &Ffs, task: &Task) -> Vec<Sheet> {
@@ -183,7 +183,9 @@ fn torture_quotas_survive_every_crash() {
                         let (landed, rest) = window.drain(..).partition(|w| w.1);
                         window = rest;
                         let landed: Vec<(usize, bool, (u64, Vec<u8>))> = landed;
-                        landed.iter().for_each(|w| land(&mut durable, &w.2));
+                        for w in &landed {
+                            land(&mut durable, &w.2);
+                        }
                         continue;
                     }
                     Event::Mark(_) => continue,
@@ -265,7 +267,7 @@ fn four_writers_fill_a_limit_to_the_block() {
             assert_eq!((row.quota.blocks.used, row.quota.inodes.used), (blocks * SPB, inodes));
             fs.unmount().unwrap();
             drop(fs);
-            quotas.check(&device, "four writers");
+            check_quotas(&device, "four writers");
         }
     }
 }
