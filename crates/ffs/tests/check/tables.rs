@@ -5,10 +5,10 @@ use crate::plants::{Plant, UFS2, Want, only, with};
 use serde_json::json;
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::Dialect;
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::quota::Kind;
 use spindle_ffs::repair::switch_quotas;
+use spindle_ffs::{Dialect, Frag};
 use spindle_samples::present;
 use std::sync::{Arc, OnceLock};
 
@@ -317,7 +317,7 @@ const UNCOUNTED: &[&str] = &["InodesMarkedFree", "GroupCounts", "SummaryCounts",
 /// Returns the inode of the quota of users, and the byte at which its file begins.
 fn quota_of_users(i: &Image) -> (u32, u64) {
     let ino = u32::try_from(i.get::<u64>(i.sb() + 912)).unwrap();
-    (ino, i.block(ino, 0))
+    (ino, i.layout().byte(Frag(i.block(ino, 0))))
 }
 
 /// Damage of NetBSD's quotas inside the file system.
