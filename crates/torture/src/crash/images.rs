@@ -24,6 +24,8 @@ use std::sync::Arc;
 const FIRST_SERIAL: u64 = 1 << 32;
 /// Sectors of the log.
 const LOG_SECTORS: u64 = 112;
+/// Sectors of the log where quotas are inside, whose operations change more of them.
+const LOG_SECTORS_WITH_QUOTAS: u64 = 128;
 
 /// A format, and how it is mounted.
 #[derive(Clone, Debug)]
@@ -250,7 +252,17 @@ pub fn open_as(
     log: LogUse,
     mounting: Mounting,
 ) -> Result<Ffs> {
-    let log_bytes = LOG_SECTORS * u64::from(device.info().sector_bytes);
+    open_with_log_of(LOG_SECTORS, device, clock, log, mounting)
+}
+
+fn open_with_log_of(
+    sectors: u64,
+    device: Arc<dyn Device>,
+    clock: Arc<ManualClock>,
+    log: LogUse,
+    mounting: Mounting,
+) -> Result<Ffs> {
+    let log_bytes = sectors * u64::from(device.info().sector_bytes);
     let options = OpenOptions {
         atime: AtimePolicy::Never,
         seed: Some(1),
@@ -299,7 +311,8 @@ impl Image {
             let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), clock.clone());
             switch_quotas(&device, &clock, &Kind::ALL, true)?;
         }
-        let fs = open(device.clone(), clock, log)?;
+        let sectors = if shape.quotas_inside { LOG_SECTORS_WITH_QUOTAS } else { LOG_SECTORS };
+        let fs = open_with_log_of(sectors, device.clone(), clock, log, Mounting::Plain)?;
         assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "{}: a log", shape.name);
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}
