@@ -416,6 +416,7 @@ impl Prepared {
                     log: options.log,
                     log_bytes: options.log_bytes,
                     quotas: options.quotas.clone(),
+                    ignore_quotas_inside: false,
                 };
                 let journal =
                     if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };

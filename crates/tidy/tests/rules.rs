@@ -100,9 +100,9 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("volume", &["format", "log", "quota", "volume"]),
     ("tree", &["format", "log", "set", "quota", "volume", "tree"]),
     ("newfs", &["format", "newfs"]),
-    ("check", &["format", "log", "set", "check"]),
+    ("check", &["format", "log", "set", "quota", "check"]),
     ("tunefs", &["format", "log", "newfs", "tunefs"]),
-    ("repair", &["format", "log", "volume", "tree", "check", "repair"]),
+    ("repair", &["format", "log", "quota", "volume", "tree", "check", "repair"]),
     ("growfs", &["format", "log", "newfs", "tree", "check", "repair", "growfs"]),
     ("inspect", &["format", "log", "check", "repair", "inspect"]),
 ];

@@ -25,6 +25,8 @@ pub enum Phase {
     Groups,
     /// Phase 5 where there is a free list.
     FreeList,
+    /// Phase 6: what quotas inside the file system say is in use.
+    Quotas,
 }
 
 impl fmt::Display for Phase {
@@ -37,6 +39,7 @@ impl fmt::Display for Phase {
             Self::Links => "Phase 4 - Check Reference Counts",
             Self::Groups => "Phase 5 - Check Cyl groups",
             Self::FreeList => "Phase 5 - Check Free List",
+            Self::Quotas => "Phase 6 - Check Quotas",
         })
     }
 }

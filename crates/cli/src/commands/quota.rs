@@ -21,12 +21,15 @@ use std::process::ExitCode;
 ///
 /// The limits and the usage of UFS stand in the files quota.user and quota.group of its root
 /// directory, as the BSDs have them: FreeBSD's of 64 bits, and the classic ones of all others. A
-/// mount with the options userquota and groupquota enforces them. If the file system is mounted,
-/// the process that serves the mount does what is asked.
+/// mount with the options userquota and groupquota enforces them. NetBSD can keep them inside the
+/// file system instead, where they are always on. If the file system is mounted, the process that
+/// serves the mount does what is asked.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "NOTES
     As in the kernels of BSD, a limit is the first count that is refused: with a limit of 10
-    inodes a user can have 9. Root, and what belongs to id 0, is counted and not limited.
+    inodes a user can have 9. Root, and in quota files what belongs to id 0, is counted and not
+    limited. NetBSD's own tools show quotas inside a file system with the last count that is
+    allowed, which is one less.
     Names are those of this machine; on others numbers are needed.
 
 EXIT CODES
@@ -37,7 +40,8 @@ EXAMPLES
     spindle quota edit disk.img -u alice --blocks 90m:100m --inodes 900:1000
     spindle quota edit disk.img -u bob -u carol -p alice
     spindle quota report disk.img
-    spindle mount -o userquota,groupquota disk.img /mnt")]
+    spindle mount -o userquota,groupquota disk.img /mnt
+    spindle quota on netbsd.img                   quotas inside it, of users and of groups")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -63,6 +67,16 @@ enum Command {
         #[arg(value_name = "IMAGE|DIR")]
         image: String,
     },
+    /// Turn on the quotas that NetBSD keeps inside the file system
+    ///
+    /// As tunefs(8) -q of NetBSD, and the check it needs: counts, and makes their files, which have
+    /// no names. Without -u and -g both are turned on. From then on every mount enforces them, and
+    /// no option turns them off. Of other systems quotas are on by an option of mount.
+    On(SwitchArgs),
+    /// Turn them off, and forget all limits
+    ///
+    /// Without -u and -g both are turned off.
+    Off(SwitchArgs),
     /// Change limits and grace periods
     ///
     /// As edquota(8), but with the new limits on the command line. A quota file that is missing is
@@ -85,6 +99,26 @@ enum Command {
         #[arg(value_name = "IMAGE|DIR")]
         image: String,
     },
+}
+
+/// The arguments of `spindle quota on` and `spindle quota off`.
+#[derive(clap::Args, Debug)]
+struct SwitchArgs {
+    #[command(flatten)]
+    which: Which,
+    /// The file, block device or partition
+    #[arg(value_name = "IMAGE")]
+    image: String,
+}
+
+impl SwitchArgs {
+    fn run(&self, on: bool) -> Result<()> {
+        let kinds = match self.which.kinds() {
+            none if none.is_empty() => Kind::ALL.to_vec(),
+            kinds => kinds,
+        };
+        Ok(quota::switch(&image::find(&self.image)?, &kinds, on)?)
+    }
 }
 
 /// Which quotas are meant.
@@ -113,6 +147,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let sheets = ask(image, &task, &write.open_options())?;
             checked(image, &sheets, *json)?;
         }
+        Command::On(args) => args.run(true)?,
+        Command::Off(args) => args.run(false)?,
         Command::Edit(args) => edit::run(args)?,
         Command::Report { which, json, read, image } => {
             let task = Task::Report(which.kinds());

@@ -38,6 +38,38 @@ fn usage_is_checked_and_reported() {
     }
 }
 
+/// Promise: quotas inside a file system of NetBSD are turned on and off, counted by every command
+/// that changes it, edited and reported, and fsck agrees; others refuse.
+#[test]
+fn quotas_inside_are_kept() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m --dialect netbsd a.img");
+    bench.write("file", vec![1; 40 << 10]);
+    bench.ok("cp file a.img:/before");
+    bench.ok("chown 1234:4321 a.img:/before");
+    bench.ok("quota on a.img");
+    bench.ok("cp file a.img:/after");
+    bench.ok("chown 1234:4321 a.img:/after");
+    bench.check("a.img");
+    assert_eq!(bench.ok("quota check a.img"), "");
+    bench.ok("quota edit a.img -u 1234 --blocks 30:1m --inodes 1:5 --grace 3d");
+    let report = bench.ok("quota report a.img");
+    for words in ["#1234", "#4321", "3 days", "1024"] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    let json = bench.json("quota report --json -u a.img");
+    let rows = json["quotas"][0]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["id"] == 1234).unwrap();
+    assert_eq!((&row["blocks"]["used"], &row["inodes"]["used"]), (&160.into(), &2.into()), "{json}");
+    bench.ok("quota off -g a.img");
+    bench.fails("quota report -g a.img", 1, &["no quotas of groups", "quota on"]);
+    bench.ok("quota report -u a.img");
+    bench.ok("quota off a.img");
+    bench.check("a.img");
+    bench.ok("newfs -s 16m b.img");
+    bench.fails("quota on b.img", 1, &["none of NetBSD's", "quota check"]);
+}
+
 /// Promise: what makes no sense is refused with the reason, and changes nothing.
 #[test]
 fn nonsense_is_refused() {

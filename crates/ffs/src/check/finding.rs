@@ -645,4 +645,36 @@ spindle_tree::findings! {
         /// The value counted.
         expected: Counts,
     } "SUMMARY BLK COUNT(S) FOR OLDER SYSTEMS ARE OUT OF DATE ({found}; SHOULD BE {expected})";
+
+    /// A quota inside the file system that is on has no file yet.
+    QuotaFileMissing: Quotas, Harmless {
+        /// Whose quota: `user` or `group`.
+        of: &'static str,
+    } "NO {of} QUOTA INODE";
+
+    /// The file of a quota inside the file system cannot be believed. Limits may be lost.
+    QuotaFile: Quotas, Damage {
+        /// Whose quota: `user` or `group`.
+        of: &'static str,
+        /// The inode that the superblock names.
+        ino: u64,
+        /// What is wrong.
+        why: String,
+    } "CORRUPTED {of} QUOTA INODE {ino}: {why}";
+
+    /// What a quota inside the file system says is in use.
+    QuotaUsage: Quotas, Harmless {
+        /// Whose quota: `user` or `group`.
+        of: &'static str,
+        /// The user or group.
+        id: u32,
+        /// Blocks of 512 bytes recorded.
+        blocks: u64,
+        /// Inodes recorded.
+        inodes: u64,
+        /// Blocks of 512 bytes counted.
+        expected_blocks: u64,
+        /// Inodes counted.
+        expected_inodes: u64,
+    } "{of} QUOTA MISMATCH FOR ID {id}: {blocks}/{inodes} SHOULD BE {expected_blocks}/{expected_inodes}";
 }

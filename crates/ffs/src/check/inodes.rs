@@ -16,6 +16,7 @@ use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::format::units::Frag;
+use crate::quota::Kind;
 use spindle_tree::xattr::prefix;
 use std::collections::HashMap;
 
@@ -108,6 +109,7 @@ impl Checker<'_> {
         }
         let first_block = self.state.dir_blocks.len();
         let whole = self.claim(ino, &node, walker);
+        self.state.quotas.note(ino, &node, whole);
         if node.kind() == kind::DIR {
             self.state.dirs.push(Directory {
                 ino,
@@ -169,12 +171,14 @@ impl Checker<'_> {
     /// nothing was left out.
     fn claim(&mut self, ino: u32, node: &Node, walker: &mut Walker) -> bool {
         let layout = self.layout;
+        let quota = self.state.quotas.kind_of(ino);
         let mut claims = Claims {
             layout,
             state: &mut self.state,
             findings: &mut self.findings,
             ino,
             directory: node.kind() == kind::DIR,
+            quota,
             frags: 0,
             bad: 0,
             duplicate: 0,
@@ -378,22 +382,7 @@ pub(crate) fn bad_address(layout: &Layout, frag: u64, frags: u32) -> Option<BadA
     if frag % u64::from(layout.fs_frag) + u64::from(frags) > layout.fs_frag.into() {
         return Some(BadAddress::Unaligned);
     }
-    is_metadata(layout, frag, frags).then_some(BadAddress::Metadata)
-}
-
-/// Returns true if some of `frags` fragments at `frag`, which there are, belong to the structures
-/// of a group or to the summaries.
-pub(crate) fn is_metadata(layout: &Layout, frag: u64, frags: u32) -> bool {
-    let end = frag + u64::from(frags);
-    let within = |from: u64, to: u64| frag < to && from < end;
-    let summaries = layout.fs_csaddr.0 + u64::from(layout.fs_cssize).div_ceil(layout.fs_fsize.into());
-    // A block that is not aligned may reach into the next group.
-    let groups = layout.dtog(Frag(frag))..=layout.dtog(Frag(end.saturating_sub(1).max(frag)));
-    let in_group = |cgx: u32| {
-        let start = if cgx == 0 { layout.cgbase(0) } else { layout.cgsblock(cgx) };
-        within(start.0, layout.cgdmin(cgx).0)
-    };
-    groups.into_iter().any(in_group) || within(layout.fs_csaddr.0, summaries)
+    layout.is_metadata(Frag(frag), frags).then_some(BadAddress::Metadata)
 }
 
 /// The claims of one inode.
@@ -403,6 +392,8 @@ struct Claims<'a> {
     findings: &'a mut Findings,
     ino: u32,
     directory: bool,
+    /// The quota whose file it is.
+    quota: Option<Kind>,
     /// Fragments claimed, for `di_blocks`.
     frags: u64,
     bad: u32,
@@ -447,6 +438,9 @@ impl Claims<'_> {
         }
         if let (true, BlockPlace::Data { lbn }) = (self.directory, place) {
             self.state.dir_blocks.push(DirBlock { lbn, frag });
+        }
+        if let (Some(kind), BlockPlace::Data { lbn }) = (self.quota, place) {
+            self.state.quotas.note_block(kind, lbn, frag);
         }
         let held = self.state.used.bits(frag, frags);
         self.state.used.set_bits(frag, frags);

@@ -6,9 +6,9 @@ use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::Link;
 use super::{Checker, Phase};
-use crate::format::dialect::{Dialect, FS_QUOTA_MAGIC};
+use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
-use crate::format::ondisk::FsNetBsd;
+use crate::format::ondisk::{FsNetBsd, Q2_HEAD_MAGIC};
 use crate::log::locate::netbsd_journal;
 
 /// `fs_journal_location`: the journal is an inode of the file system.
@@ -96,7 +96,7 @@ impl Checker<'_> {
         if journal.fs_journal_location == WAPBL_IN_FILE_SYSTEM {
             unnamed.push(journal.fs_journallocs[3]);
         }
-        if netbsd.fs_quota_magic == FS_QUOTA_MAGIC {
+        if netbsd.fs_quota_magic == Q2_HEAD_MAGIC {
             unnamed.extend(netbsd.fs_quotafile);
         }
         unnamed

@@ -1,4 +1,5 @@
-//! The check of a whole file system, in the five phases of the classic checker.
+//! The check of a whole file system, in the five phases of the classic checker, and
+//! a sixth for quotas inside it.
 //!
 //! The idea is that of fsck (`McKusick` and Kowalski, "Fsck: The UNIX File System Check Program",
 //! and `sbin/fsck_ffs` of FreeBSD): what the inodes and directories say is the truth, and
@@ -18,6 +19,7 @@ pub(crate) mod inodes;
 mod links;
 pub(crate) mod node;
 mod paths;
+pub(crate) mod quotas;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod setup;
@@ -37,6 +39,7 @@ use crate::format::dialect::{Dialect, is_marked_clean};
 use crate::format::layout::Layout;
 use crate::format::ondisk::{FsSun, flags};
 use crate::format::superblock::{CheckHashes, Superblock};
+use quotas::Quotas;
 use reader::Reader;
 use serde::Serialize;
 use spindle_device::Device;
@@ -184,7 +187,7 @@ impl<'a> Checker<'a> {
             from_replica: replica.is_some(),
             reader: Reader::new(device),
             inode_reader: Reader::new(device),
-            state: State::new(&superblock.layout),
+            state: State { quotas: Quotas::new(superblock), ..State::new(&superblock.layout) },
             findings,
             free: Counts::default(),
             progress,
@@ -195,6 +198,7 @@ impl<'a> Checker<'a> {
         checker.check_connectivity();
         checker.check_links();
         checker.check_groups();
+        checker.check_quotas();
         Ok(checker)
     }
 

@@ -2,9 +2,8 @@
 
 use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
+use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
 use crate::format::units::index;
-use crate::volume::snapshot::SNAPSHOT_MARKS;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
 pub(crate) mod kind {
@@ -26,6 +25,10 @@ pub(crate) mod kind {
 pub(crate) struct Node {
     pub(crate) mode: u16,
     pub(crate) nlink: u16,
+    /// The owner; not of the formats before 4.4BSD.
+    pub(crate) uid: u32,
+    /// The group; not of the formats before 4.4BSD.
+    pub(crate) gid: u32,
     pub(crate) size: u64,
     pub(crate) blocks: u64,
     pub(crate) flags: u32,
@@ -49,6 +52,8 @@ impl Node {
                 Self {
                     mode: d.di_mode,
                     nlink: d.di_nlink.cast_unsigned(),
+                    uid: d.di_uid,
+                    gid: d.di_gid,
                     size: d.di_size,
                     blocks: d.di_blocks.into(),
                     flags: if layout.inode_format == InodeFormat::New { d.di_flags } else { 0 },
@@ -66,6 +71,8 @@ impl Node {
                 Self {
                     mode: d.di_mode,
                     nlink: d.di_nlink.cast_unsigned(),
+                    uid: d.di_uid,
+                    gid: d.di_gid,
                     size: d.di_size,
                     blocks: d.di_blocks,
                     flags: d.di_flags,

@@ -4,7 +4,9 @@
 //! each fragment, eight bytes for each initialised inode, a row for each directory and each block
 //! of one.
 
+use super::quotas::Quotas;
 use crate::format::layout::Layout;
+
 use crate::format::units::index;
 
 /// A bit for each fragment: set when something holds it.
@@ -122,6 +124,7 @@ pub(crate) struct State {
     pub(crate) duplicates: Vec<Duplicate>,
     /// Solaris: inodes that other inodes name as their access control lists.
     pub(crate) shadows: Vec<u32>,
+    pub(crate) quotas: Quotas,
     pub(crate) files: u64,
     pub(crate) used_frags: u64,
 }
@@ -143,6 +146,7 @@ impl State {
             dir_blocks: Vec::new(),
             duplicates: Vec::new(),
             shadows: Vec::new(),
+            quotas: Quotas::default(),
             files: 0,
             used_frags: 0,
         }

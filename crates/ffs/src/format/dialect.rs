@@ -10,7 +10,7 @@ use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, FS_42POSTBLFMT, FS_DYNAMICPOSTBLFMT, FS_HPUX_4GB, FS_HPUX_FEATURES,
     FS_HPUX_LFN, FS_UFS1_MAGIC, FS_UFS2_MAGIC, FS_UFS2EA_MAGIC, Fs, FsHpUx, FsMark, FsNetBsd, FsSun,
-    FsUltrix, SBLOCK_UFS1, flags,
+    FsUltrix, Q2_HEAD_MAGIC, SBLOCK_UFS1, flags,
 };
 use spindle_ondisk::Endian;
 use spindle_vfs::Objection;
@@ -90,9 +90,6 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// Magic of NetBSD's quotas inside the file system (`Q2_HEAD_MAGIC` of `sys/ufs/ufs/quota2.h`).
-pub(crate) const FS_QUOTA_MAGIC: u32 = 0xb746_915e;
-
 impl Dialect {
     /// Returns the dialect whose fields and habits it has, where it has none of its own.
     #[must_use]
@@ -149,7 +146,7 @@ impl Dialect {
         let netbsd = FsNetBsd::decode(raw, layout.endian);
         if fs.fs_magic == FS_UFS2EA_MAGIC
             || (netbsd.fs_journal_version == 1 && matches!(netbsd.fs_journal_location, 1 | 2))
-            || netbsd.fs_quota_magic == FS_QUOTA_MAGIC
+            || netbsd.fs_quota_magic == Q2_HEAD_MAGIC
         {
             return Self::NetBsd;
         }
@@ -371,12 +368,18 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
         object("it is under gjournal".into(), "take gjournal off on FreeBSD (tunefs -J disable)", false);
     }
     if dialect == Dialect::NetBsd && bits & flags::NETBSD_DOQUOTA2 != 0 {
-        let what = "it keeps NetBSD quotas inside, which are not maintained here";
-        object(
-            what.into(),
-            "turn them off on NetBSD (tunefs -q nouser, -q nogroup), or insist with force",
-            true,
-        );
+        let netbsd = FsNetBsd::decode(raw, layout.endian);
+        let remedy = "turn its quotas off on NetBSD (tunefs -q nouser, -q nogroup)";
+        if netbsd.fs_quota_magic != Q2_HEAD_MAGIC {
+            let magic = netbsd.fs_quota_magic;
+            object(
+                format!("its flags say that it keeps quotas inside, its magic {magic:#x} not"),
+                remedy,
+                true,
+            );
+        } else if netbsd.fs_quota_flags & !FsNetBsd::Q2_ALL != 0 {
+            object(format!("fs_quota_flags has unknown bits {:#x}", netbsd.fs_quota_flags), remedy, false);
+        }
     }
     let unknown = bits & !dialect.known_flags();
     if unknown != 0 {

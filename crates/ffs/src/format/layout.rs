@@ -494,6 +494,21 @@ impl Layout {
         frag.0 << self.fs_fshift
     }
 
+    /// Returns true if some of `frags` fragments at `frag`, which there are, belong to the structures
+    /// of a group or to the summaries.
+    pub(crate) fn is_metadata(&self, frag: Frag, frags: u32) -> bool {
+        let end = frag + u64::from(frags);
+        let within = |from: Frag, to: Frag| frag < to && from < end;
+        let summaries = self.fs_csaddr + u64::from(self.fs_cssize).div_ceil(self.fs_fsize.into());
+        // A block that is not aligned may reach into the next group.
+        let groups = self.dtog(frag)..=self.dtog(Frag((end.0).saturating_sub(1).max(frag.0)));
+        let in_group = |cgx: u32| {
+            let start = if cgx == 0 { self.cgbase(0) } else { self.cgsblock(cgx) };
+            within(start, self.cgdmin(cgx))
+        };
+        groups.into_iter().any(in_group) || within(self.fs_csaddr, summaries)
+    }
+
     /// Returns true if `frags` fragments from `frag` lie in the file system.
     #[must_use]
     pub const fn contains(&self, frag: Frag, frags: u64) -> bool {

@@ -6,6 +6,8 @@
 //! transaction charges ([`table`]); finding and writing the files is the tree's business.
 
 pub(crate) mod file;
+pub(crate) mod inside;
+pub(crate) mod store;
 pub(crate) mod table;
 mod task;
 
@@ -66,8 +68,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// Nothing in use, no limits.
+    pub(crate) const NONE: Self = Self { used: 0, soft: 0, hard: 0, deadline: 0 };
+
     /// Sets the limits; a grace period that begins now ends at `deadline`.
-    const fn limit(&mut self, soft: u64, hard: u64, deadline: i64) {
+    pub(crate) const fn limit(&mut self, soft: u64, hard: u64, deadline: i64) {
         let was_over = self.is_over_soft(self.used);
         (self.soft, self.hard) = (soft, hard);
         if !self.is_over_soft(self.used) {

@@ -2,10 +2,14 @@
 //!
 //! The rules are those of the BSD kernels (`ufs_quota.c`): what would reach the hard limit is
 //! refused; what reaches the soft limit starts the grace period, and is refused when that is over;
-//! root is counted and not limited; id 0 has no limits, because its record holds the grace periods.
+//! root is counted and not limited; in quota files id 0 has no limits, because its record holds the
+//! grace periods. NetBSD's quotas inside the file system are the same tables, but every change goes
+//! to their file at once ([`Store`]), in the transaction that is charged.
 
+use super::inside::Record;
+use super::store::{Pen, Store};
 use super::{Account, Grace, Kind, Quota, Usage};
-use spindle_clock::Mutex;
+use spindle_clock::{Mutex, MutexGuard};
 use spindle_vfs::{Error, Privilege, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,6 +29,8 @@ pub(crate) struct Charged {
     charge: Charge,
     /// The ends of the grace periods for blocks and inodes before it.
     deadlines: [i64; 2],
+    /// More was given back than was in use: the table is wrong, and nothing was changed.
+    pub(crate) impossible: bool,
 }
 
 /// Who pays for a file, and how much.
@@ -57,18 +63,61 @@ impl Bill {
 }
 
 /// A record with what only memory knows of it.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Entry {
-    quota: Quota,
+    record: Record,
     /// A warning was given that a limit was met, since something was last given back.
     warned: bool,
+}
+
+impl From<Record> for Entry {
+    fn from(record: Record) -> Self {
+        Self { record, warned: false }
+    }
 }
 
 /// Usage and limits of all users or all groups.
 struct Entries {
     by_id: HashMap<u32, Entry>,
+    /// What those have that are not there.
+    default: Record,
     /// Those that the file has otherwise.
     changed: BTreeSet<u32>,
+    /// Where records inside the file system go.
+    store: Option<Store>,
+    /// How often something was changed.
+    changes: u64,
+}
+
+impl Entries {
+    fn get(&self, id: u32) -> Entry {
+        self.by_id.get(&id).copied().unwrap_or_else(|| self.default.into())
+    }
+
+    /// Enters a record; one inside the file system goes to its place.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is no entry for a new one; device errors. Nothing is changed
+    /// then.
+    fn put(&mut self, id: u32, entry: Entry, pen: &Pen<'_>) -> Result<()> {
+        match &mut self.store {
+            Some(store) => store.write(id, &entry.record, pen)?,
+            None => drop(self.changed.insert(id)),
+        }
+        self.by_id.insert(id, entry);
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// Returns the grace periods of a user or group.
+    fn grace(&self, record: &Record) -> Grace {
+        if self.store.is_some() { record.grace } else { Grace::of(&self.get(0).record.quota) }
+    }
+
+    /// Returns true if an id can have limits.
+    const fn limits(&self, id: u32) -> bool {
+        self.store.is_some() || id != 0
+    }
 }
 
 /// One quota that is on.
@@ -86,6 +135,9 @@ pub(crate) struct Quotas {
     tables: Vec<Table>,
     /// The inodes of all quota files, also of those that are not on. They are charged to nobody.
     files: Vec<u32>,
+    /// Other inodes that are charged to nobody: that of NetBSD's log.
+    unpaid: Mutex<Vec<u32>>,
+    inside: bool,
 }
 
 /// What a charge does to an account.
@@ -117,9 +169,9 @@ fn judge(account: &Account, change: i64, now: i64) -> Verdict {
 }
 
 /// Adds `change` to an account, and starts or ends its grace period.
-fn add(account: &mut Account, change: i64, now: i64, grace: i64, id: u32) {
+fn add(account: &mut Account, change: i64, now: i64, grace: i64, limits: bool) {
     account.used = account.used.saturating_add_signed(change);
-    if id == 0 {
+    if !limits {
         return;
     }
     if !account.is_over_soft(account.used) {
@@ -138,13 +190,54 @@ impl Table {
         records: &BTreeMap<u32, Quota>,
         changed: BTreeSet<u32>,
     ) -> Self {
-        let by_id = records.iter().map(|(&id, &quota)| (id, Entry { quota, warned: false })).collect();
-        Self { kind, ino, device, entries: Mutex::new(Entries { by_id, changed }) }
+        let entry = |&quota: &Quota| Entry::from(Record { quota, ..Record::UNLIMITED });
+        let by_id = records.iter().map(|(&id, quota)| (id, entry(quota))).collect();
+        let entries = Entries { by_id, default: Record::UNLIMITED, changed, store: None, changes: 0 };
+        Self { kind, ino, device, entries: Mutex::new(entries) }
+    }
+
+    /// Returns the table of quotas inside the file system.
+    pub(crate) fn inside(
+        (kind, ino): (Kind, u32),
+        device: String,
+        records: impl IntoIterator<Item = (u32, Record)>,
+        default: Record,
+        store: Store,
+    ) -> Self {
+        let by_id = records.into_iter().map(|(id, record)| (id, record.into())).collect();
+        let entries = Entries { by_id, default, changed: BTreeSet::new(), store: Some(store), changes: 0 };
+        Self { kind, ino, device, entries: Mutex::new(entries) }
+    }
+
+    /// Returns true for quotas inside the file system.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.entries.lock().store.is_some()
+    }
+
+    /// Has the store of quotas inside the file system changed.
+    pub(crate) fn with_store<T>(&self, change: impl FnOnce(&mut Store) -> T) -> Option<T> {
+        self.entries.lock().store.as_mut().map(change)
     }
 
     /// Returns all records.
     pub(crate) fn records(&self) -> BTreeMap<u32, Quota> {
-        self.entries.lock().by_id.iter().map(|(&id, entry)| (id, entry.quota)).collect()
+        self.entries.lock().by_id.iter().map(|(&id, entry)| (id, entry.record.quota)).collect()
+    }
+
+    /// Returns what is recorded of a user or group.
+    pub(crate) fn record(&self, id: u32) -> Record {
+        self.entries.lock().get(id).record
+    }
+
+    /// Returns the grace periods of those that have none of their own.
+    pub(crate) fn grace(&self) -> Grace {
+        let entries = self.entries.lock();
+        entries.grace(&entries.default)
+    }
+
+    /// Returns how often something was changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.entries.lock().changes
     }
 
     /// Returns true if the file has a record otherwise.
@@ -156,8 +249,7 @@ impl Table {
     pub(crate) fn take_changed(&self) -> BTreeMap<u32, Quota> {
         let mut entries = self.entries.lock();
         let changed = std::mem::take(&mut entries.changed);
-        let quota = |id| entries.by_id.get(&id).map(|entry| entry.quota).unwrap_or_default();
-        changed.into_iter().map(|id| (id, quota(id))).collect()
+        changed.into_iter().map(|id| (id, entries.get(id).record.quota)).collect()
     }
 
     /// Notes records that could not be written after all.
@@ -166,25 +258,64 @@ impl Table {
     }
 
     /// Changes a record.
-    pub(crate) fn change(&self, id: u32, change: impl FnOnce(&mut Quota)) {
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there is no entry for it; device errors.
+    pub(crate) fn change(&self, id: u32, pen: &Pen<'_>, change: impl FnOnce(&mut Record)) -> Result<()> {
         let mut entries = self.entries.lock();
-        change(&mut entries.by_id.entry(id).or_default().quota);
-        entries.changed.insert(id);
+        let mut entry = entries.get(id);
+        change(&mut entry.record);
+        entries.put(id, entry, pen)
     }
 
-    /// Checks a charge and, if `apply`, makes it. What is refused changes nothing.
-    fn charge(&self, charge: Charge, now: i64, by: Privilege, apply: bool) -> Result<Charged> {
+    /// Sets the usage of these ids, if nothing was changed since [`Self::changes`] was `since`.
+    /// Returns the number of changes now, or none if something was.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(crate) fn set_usage(&self, since: u64, usage: &[(u32, Usage)], pen: &Pen<'_>) -> Result<Option<u64>> {
         let mut entries = self.entries.lock();
-        let grace = Grace::of(&entries.by_id.get(&0).map(|zero| zero.quota).unwrap_or_default());
-        let entry = entries.by_id.entry(charge.id).or_default();
-        let deadlines = [entry.quota.blocks.deadline, entry.quota.inodes.deadline];
+        if entries.changes != since {
+            return Ok(None);
+        }
+        for &(id, usage) in usage {
+            let mut entry = entries.get(id);
+            entry.record.quota.set_usage(usage);
+            entries.put(id, entry, pen)?;
+        }
+        Ok(Some(entries.changes))
+    }
+
+    /// Changes what new records get, and those that have none, inside the file system.
+    ///
+    /// # Errors
+    /// Device errors.
+    pub(crate) fn change_default(&self, pen: &Pen<'_>, change: impl FnOnce(&mut Record)) -> Result<()> {
+        let mut entries = self.entries.lock();
+        let mut default = entries.default;
+        change(&mut default);
+        if let Some(store) = &mut entries.store {
+            store.write_default(&default, pen)?;
+        }
+        entries.default = default;
+        Ok(())
+    }
+
+    /// Checks a charge, and makes it if there is a pen. What is refused changes nothing.
+    fn charge(&self, charge: Charge, now: i64, by: Privilege, pen: Option<&Pen<'_>>) -> Result<Charged> {
+        let mut entries = self.entries.lock();
+        let mut entry = entries.get(charge.id);
+        let limits = entries.limits(charge.id);
+        let grace = entries.grace(&entry.record);
+        let quota = &mut entry.record.quota;
+        let deadlines = [quota.blocks.deadline, quota.inodes.deadline];
         let verdicts = [
-            ("disk", judge(&entry.quota.blocks, charge.blocks, now)),
-            ("inode", judge(&entry.quota.inodes, charge.inodes, now)),
+            ("disk", judge(&quota.blocks, charge.blocks, now)),
+            ("inode", judge(&quota.inodes, charge.inodes, now)),
         ];
         let mut messages = Vec::new();
         let mut refused = false;
-        if by == Privilege::User && charge.id > 0 {
+        if by == Privilege::User && limits {
             for (resource, verdict) in verdicts {
                 let message = match verdict {
                     Verdict::Fits => continue,
@@ -194,49 +325,78 @@ impl Table {
                 };
                 let refuses = verdict != Verdict::Passes;
                 if !refuses || !entry.warned {
-                    messages.push(format!(
-                        "{}: {} {}: {resource} {message}",
-                        self.device,
-                        self.kind.word(),
-                        charge.id
-                    ));
+                    let (device, kind) = (&self.device, self.kind.word());
+                    messages.push(format!("{device}: {kind} {}: {resource} {message}", charge.id));
                 }
                 refused |= refuses;
             }
             entry.warned |= refused;
         }
-        if apply && !refused {
-            let Quota { blocks, inodes } = &mut entry.quota;
-            add(blocks, charge.blocks, now, grace.blocks, charge.id);
-            add(inodes, charge.inodes, now, grace.inodes, charge.id);
+        let lacks = |used: u64, change: i64| used.checked_add_signed(change).is_none();
+        let is_impossible =
+            lacks(quota.blocks.used, charge.blocks) || lacks(quota.inodes.used, charge.inodes);
+        let impossible = is_impossible && entries.store.is_some();
+        if let (Some(pen), false, false) = (pen, refused, impossible) {
+            let Quota { blocks, inodes } = quota;
+            add(blocks, charge.blocks, now, grace.blocks, limits);
+            add(inodes, charge.inodes, now, grace.inodes, limits);
             entry.warned &= charge.blocks >= 0 && charge.inodes >= 0;
-            entries.changed.insert(charge.id);
+            entries.put(charge.id, entry, pen)?;
+        } else if let Some(kept) = entries.by_id.get_mut(&charge.id) {
+            kept.warned = entry.warned;
         }
         drop(entries);
-        for message in messages.iter().filter(|_| apply) {
+        for message in messages.iter().filter(|_| pen.is_some()) {
             log::warn!("{message}");
         }
-        if refused { Err(Error::QuotaExceeded) } else { Ok(Charged { charge, deadlines }) }
+        if refused { Err(Error::QuotaExceeded) } else { Ok(Charged { charge, deadlines, impossible }) }
     }
 
     /// Takes a charge back, and has its grace periods end when they would have without it.
-    fn take_back(&self, Charged { charge, deadlines }: &Charged, now: i64) {
-        let back = Charge { blocks: -charge.blocks, inodes: -charge.inodes, ..*charge };
-        // Root is never refused.
-        let _ = self.charge(back, now, Privilege::Root, true);
-        let mut entries = self.entries.lock();
-        let Quota { blocks, inodes } = &mut entries.by_id.entry(charge.id).or_default().quota;
+    fn take_back(&self, charged: &Charged, now: i64, pen: &Pen<'_>) -> Result<()> {
+        let Charged { charge, deadlines, impossible } = charged;
+        if *impossible {
+            return Ok(());
+        }
+        let mut entries: MutexGuard<'_, Entries> = self.entries.lock();
+        let mut entry = entries.get(charge.id);
+        let (grace, limits) = (entries.grace(&entry.record), entries.limits(charge.id));
+        let Quota { blocks, inodes } = &mut entry.record.quota;
+        add(blocks, -charge.blocks, now, grace.blocks, limits);
+        add(inodes, -charge.inodes, now, grace.inodes, limits);
         for (account, &deadline) in [blocks, inodes].into_iter().zip(deadlines) {
             if deadline != 0 && account.is_over_soft(account.used) {
                 account.deadline = deadline;
             }
         }
+        entry.warned &= charge.blocks <= 0 && charge.inodes <= 0;
+        entries.put(charge.id, entry, pen)
     }
 }
 
 impl Quotas {
-    pub(crate) const fn new(tables: Vec<Table>, files: Vec<u32>) -> Self {
-        Self { tables, files }
+    pub(crate) fn new(tables: Vec<Table>, files: Vec<u32>) -> Self {
+        let inside = tables.iter().any(Table::is_inside);
+        Self { tables, files, unpaid: Mutex::new(Vec::new()), inside }
+    }
+
+    /// Charges an inode to nobody from now on, or to its owner.
+    pub(crate) fn set_unpaid(&self, ino: u32, unpaid: bool) {
+        let mut inodes = self.unpaid.lock();
+        inodes.retain(|&other| other != ino);
+        if unpaid {
+            inodes.push(ino);
+        }
+    }
+
+    /// Returns true if nobody pays for an inode.
+    pub(crate) fn is_unpaid(&self, ino: u32) -> bool {
+        self.is_file(ino) || self.unpaid.lock().contains(&ino)
+    }
+
+    /// Returns true for quotas inside the file system: all of them are, or none.
+    pub(crate) const fn is_inside(&self) -> bool {
+        self.inside
     }
 
     /// Returns the quotas.
@@ -257,9 +417,15 @@ impl Quotas {
     /// Makes a charge; what is refused changes nothing. Returns none if the quota is not on.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`].
-    pub(crate) fn charge(&self, charge: Charge, now: i64, by: Privilege) -> Result<Option<Charged>> {
-        self.table(charge.kind).map(|table| table.charge(charge, now, by, true)).transpose()
+    /// [`Error::QuotaExceeded`]; inside the file system [`Error::NoSpace`] and device errors.
+    pub(crate) fn charge(
+        &self,
+        charge: Charge,
+        now: i64,
+        by: Privilege,
+        pen: &Pen<'_>,
+    ) -> Result<Option<Charged>> {
+        self.table(charge.kind).map(|table| table.charge(charge, now, by, Some(pen))).transpose()
     }
 
     /// Refuses what [`Self::charge`] would.
@@ -267,20 +433,30 @@ impl Quotas {
     /// # Errors
     /// [`Error::QuotaExceeded`].
     pub(crate) fn check(&self, charge: Charge, now: i64, by: Privilege) -> Result<()> {
-        self.table(charge.kind).map_or(Ok(()), |table| table.charge(charge, now, by, false).map(drop))
+        self.table(charge.kind).map_or(Ok(()), |table| table.charge(charge, now, by, None).map(drop))
     }
 
     /// Takes a charge back.
-    pub(crate) fn take_back(&self, charged: &Charged, now: i64) {
-        if let Some(table) = self.table(charged.charge.kind) {
-            table.take_back(charged, now);
-        }
+    ///
+    /// # Errors
+    /// Device errors, inside the file system.
+    pub(crate) fn take_back(&self, charged: &Charged, now: i64, pen: &Pen<'_>) -> Result<()> {
+        let table = self.table(charged.charge.kind);
+        table.map_or(Ok(()), |table| table.take_back(charged, now, pen))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindle_cache::{Cache, Settings};
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+    use std::sync::Arc;
+
+    fn cache() -> Cache {
+        Cache::new(Arc::new(MemoryDevice::new(4096)), Arc::new(ManualClock::at(NOW)), Settings::default())
+    }
 
     const NOW: i64 = 1_000_000;
 
@@ -305,10 +481,12 @@ mod tests {
         let under = Account { used: 90, soft: 100, hard: 0, deadline: 0 };
         let over = Account { used: 120, deadline: NOW + 5, ..under };
         for (before, change) in [(under, 20), (under, 5), (under, -5), (over, 20), (over, -60), (over, -5)] {
-            let quotas = quotas(before);
-            let charged = quotas.charge(of(change), NOW, Privilege::User).unwrap().unwrap();
+            let (quotas, cache) = (quotas(before), cache());
+            let tx = cache.begin(0).unwrap().unwrap();
+            let pen = Pen { cache: &cache, tx: &tx };
+            let charged = quotas.charge(of(change), NOW, Privilege::User, &pen).unwrap().unwrap();
             assert_eq!(blocks(&quotas).used, before.used.saturating_add_signed(change));
-            quotas.take_back(&charged, NOW + 3);
+            quotas.take_back(&charged, NOW + 3, &pen).unwrap();
             assert_eq!(blocks(&quotas), before, "{change}");
         }
     }
@@ -319,10 +497,12 @@ mod tests {
     fn limits_are_those_of_the_kernels() {
         let account = Account { used: 90, soft: 100, hard: 110, deadline: 0 };
         let charge = |account: Account, change, now, by| {
-            let quotas = quotas(account);
+            let (quotas, cache) = (quotas(account), cache());
+            let tx = cache.begin(0).unwrap().unwrap();
+            let pen = Pen { cache: &cache, tx: &tx };
             let checked = quotas.check(of(change), now, by).is_ok();
             assert_eq!(blocks(&quotas), account);
-            let charged = quotas.charge(of(change), now, by).is_ok();
+            let charged = quotas.charge(of(change), now, by, &pen).is_ok();
             assert_eq!(checked, charged);
             charged.then(|| blocks(&quotas))
         };
@@ -335,8 +515,10 @@ mod tests {
         assert!(charge(late, 1, NOW, Privilege::User).is_some());
         assert!(charge(late, 1, NOW + 1, Privilege::User).is_none());
         assert!(charge(late, -1, NOW + 1, Privilege::User).is_some());
-        let quotas = quotas(account);
+        let (quotas, cache) = (quotas(account), cache());
+        let tx = cache.begin(0).unwrap().unwrap();
+        let pen = Pen { cache: &cache, tx: &tx };
         let group = Charge { kind: Kind::Group, ..of(1 << 40) };
-        assert!(quotas.charge(group, NOW, Privilege::User).unwrap().is_none());
+        assert!(quotas.charge(group, NOW, Privilege::User, &pen).unwrap().is_none());
     }
 }

@@ -123,4 +123,17 @@ impl Sheet {
         let rows = rows.filter(|row| !row.quota.is_empty() || row.recorded.is_some()).collect();
         Self { kind, has_file: true, made: false, enforced: false, grace, rows }
     }
+
+    /// Returns the sheet of quotas inside the file system, where id 0 is like others.
+    pub(crate) fn inside(
+        kind: Kind,
+        records: &BTreeMap<u32, Quota>,
+        grace: Grace,
+        recorded: &BTreeMap<u32, Usage>,
+        enforced: bool,
+    ) -> Self {
+        let row = |(&id, &quota)| Row { id, quota, recorded: recorded.get(&id).copied() };
+        let rows = records.iter().map(row).filter(|row| !row.quota.is_empty() || row.recorded.is_some());
+        Self { kind, has_file: true, made: false, enforced, grace, rows: rows.collect() }
+    }
 }

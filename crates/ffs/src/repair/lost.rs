@@ -91,8 +91,11 @@ pub fn find_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<()> 
     Ok(())
 }
 
-fn mount(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Ffs> {
-    let options = OpenOptions { force: true, log: LogUse::Never, seed: Some(0), ..OpenOptions::default() };
+/// Mounts the planned state; quotas inside it are put right at the end.
+pub(super) fn mount(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Ffs> {
+    let (log, seed) = (LogUse::Never, Some(0));
+    let options =
+        OpenOptions { force: true, log, seed, ignore_quotas_inside: true, ..OpenOptions::default() };
     Ffs::open(device.clone(), clock.clone(), &options)
 }
 

@@ -12,7 +12,8 @@
 //! 6. the root, the blocks of directories, their entries;
 //! 7. loops, counts of names, inodes that were removed;
 //! 8. the maps and counts of groups, the summaries and the totals;
-//! 9. files without names, which get some in `lost+found`.
+//! 9. files without names, which get some in `lost+found`;
+//! 10. the files of quotas inside the file system.
 //!
 //! When a check finds nothing more, the difference between the planned state and the image is what
 //! has to be written ([`Plan`]). If it finds something that no stage can repair, nothing is.
@@ -37,6 +38,7 @@ mod links;
 mod lost;
 mod names;
 mod plan;
+mod quotas;
 mod redo;
 mod remedy;
 mod space;
@@ -50,6 +52,7 @@ pub use journal::{Journal, Recovery, journal};
 pub use lost::find_log;
 pub(crate) use plan::Meanwhile;
 pub use plan::Plan;
+pub use quotas::switch_quotas;
 pub(crate) use redo::Redo;
 pub use redo::{resume, resumed};
 pub use remedy::{Remedy, remedy};
@@ -120,6 +123,8 @@ enum End {
     Changed,
     /// Only names are missing.
     Unnamed(Vec<(u32, spindle_vfs::FileKind)>),
+    /// Only quotas are wrong.
+    Quotas,
     /// Nothing can be done any more.
     Over,
 }
@@ -342,6 +347,7 @@ impl Planner {
             };
             match round.run()? {
                 End::Changed => {}
+                End::Quotas => quotas::put_right(&device, &self.clock)?,
                 End::Unnamed(unnamed) if lost::give_names(&device, &self.clock, &unnamed)? => {}
                 _ => break,
             }
@@ -367,8 +373,12 @@ impl Round<'_> {
         }
         let only_names = |finding: &Finding| {
             finding.severity() == Severity::Note
+                || quotas::is_of_quotas(finding)
                 || matches!(finding, Finding::UnreferencedFile { .. } | Finding::UnreferencedDirectory { .. })
         };
+        if quotas::only_quotas(self.checker.findings.list()) {
+            return Ok(End::Quotas);
+        }
         let unnamed = self.unnamed()?;
         let ready = self.checker.findings.list().iter().all(only_names) && !unnamed.is_empty();
         Ok(if ready { End::Unnamed(unnamed) } else { End::Over })

@@ -87,6 +87,11 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         | Finding::SummaryCounts { .. }
         | Finding::FreeBeyondEnd { .. }
         | Finding::Totals { .. } => ("correct the cylinder group and the counts", None),
+        Finding::QuotaFileMissing { .. } => ("make the file, without limits", None),
+        Finding::QuotaFile { .. } => {
+            ("make the file anew", Some("the limits of whoever's record cannot be found"))
+        }
+        Finding::QuotaUsage { .. } => ("correct the usage", None),
         Finding::NotClean { .. }
         | Finding::Pending { .. }
         | Finding::Unreadable { .. }

@@ -69,6 +69,9 @@ impl Ffs {
         if set.flags.is_some() && self.layout().inode_format != InodeFormat::New {
             return Err(Error::NotSupported);
         }
+        if set.uid.is_some() || set.gid.is_some() {
+            self.make_room_for_quotas()?;
+        }
         let mut state = inode.state.write();
         let Some(size) = set.size else {
             return self

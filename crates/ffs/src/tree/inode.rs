@@ -149,6 +149,7 @@ impl Tree for Ffs {
         touched: R,
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<V>,
     ) -> Result<V> {
+        self.make_room_for_quotas()?;
         self.volume.transact_naming(touched, change)
     }
 

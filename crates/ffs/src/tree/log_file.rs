@@ -53,7 +53,7 @@ impl Ffs {
         if options.log != LogUse::Never {
             let (device, clock) = (self.volume.cache.device().clone(), self.volume.clock.clone());
             match (place, found) {
-                (Some(place), _) if !Wapbl::is_enough(place.len, self.log_block()) => log::warn!(
+                (Some(place), _) if !self.is_enough_log(place.len) => log::warn!(
                     "no log: the one that is there has {} bytes, which is too few; \
                      make a larger one (tunefs)",
                     place.len
@@ -101,6 +101,11 @@ impl Ffs {
     /// Returns the bytes of a block of the log.
     fn log_block(&self) -> u64 {
         self.volume.cache.device().info().sector_bytes.into()
+    }
+
+    /// Returns true if a log of so many bytes can take every operation.
+    fn is_enough_log(&self, bytes: u64) -> bool {
+        Wapbl::is_enough(bytes, self.log_block(), self.volume.operation_sectors())
     }
 
     /// Returns the place of the log that the superblock names, if its space still belongs to it.
@@ -176,8 +181,8 @@ impl Ffs {
             without("the file system is too small");
             return Ok(());
         };
-        if !Wapbl::is_enough(wanted, self.log_block()) {
-            let least = Wapbl::least_bytes(self.log_block()) >> 10;
+        if !self.is_enough_log(wanted) {
+            let least = Wapbl::least_bytes(self.log_block(), self.volume.operation_sectors()) >> 10;
             without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
             return Ok(());
         }
@@ -266,7 +271,7 @@ impl Ffs {
                 break;
             }
         }
-        Ok(best.filter(|(_, found)| Wapbl::is_enough(found << self.layout().fs_bshift, self.log_block())))
+        Ok(best.filter(|(_, found)| self.is_enough_log(found << self.layout().fs_bshift)))
     }
 
     /// Makes the file whose blocks are `blocks` from `at`.
@@ -291,7 +296,11 @@ impl Ffs {
         if self.volume.dialect == Dialect::NetBsd {
             return self.volume.transact_unmarked((), |tx, ()| {
                 let ino = self.volume.alloc_inode(tx, ROOT_INO, false)?;
-                self.give_log_blocks(tx, ino, &mut di, at, blocks)?;
+                let unpaid = |unpaid| {
+                    self.volume.quotas.iter().for_each(|quotas| quotas.set_unpaid(ino, unpaid));
+                };
+                unpaid(true);
+                self.give_log_blocks(tx, ino, &mut di, at, blocks).inspect_err(|_| unpaid(false))?;
                 Ok(ino)
             });
         }

@@ -9,6 +9,7 @@ mod extents;
 pub(crate) mod file;
 mod holes;
 pub(crate) mod inode;
+pub(crate) mod inside;
 pub(crate) mod log_file;
 pub(crate) mod lost_root;
 pub(crate) mod mount;

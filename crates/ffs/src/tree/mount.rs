@@ -48,6 +48,9 @@ pub struct OpenOptions {
     pub log_bytes: Option<u64>,
     /// Quotas to enforce; without effect if it is opened read-only.
     pub quotas: QuotaFiles,
+    /// Leave NetBSD's quotas inside the file system as they are, whatever is changed: for a repair,
+    /// which counts at its end.
+    pub ignore_quotas_inside: bool,
 }
 
 /// The log as it was when the file system was opened.
@@ -201,6 +204,9 @@ impl Ffs {
 
     fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
         self.check_root()?;
+        if !options.ignore_quotas_inside {
+            self.take_up_quotas_inside()?;
+        }
         // What was not clean is not to be believed after the next crash either: no log.
         if self.was_clean {
             self.take_up_log(found, options)?;

@@ -13,6 +13,7 @@ use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::Dqhdr64;
 use crate::format::units::index;
 use crate::quota::file::{Form, not_a_quota_file};
+use crate::quota::store::Pen;
 use crate::quota::table::{Quotas, Table};
 use crate::quota::{Edit, Kind, MAX_ID, Quota, Sheet, Task, Usage};
 use crate::volume::quota::bill_of;
@@ -64,7 +65,7 @@ struct File {
 }
 
 /// What each user, and what each group, uses.
-type Counts = [BTreeMap<u32, Usage>; 2];
+pub(crate) type Counts = [BTreeMap<u32, Usage>; 2];
 
 impl Ffs {
     /// Starts to count and to limit what `quotas` names.
@@ -75,8 +76,10 @@ impl Ffs {
         if quotas.is_empty() {
             return Ok(());
         }
+        self.refuse_files_beside_inside(quotas)?;
         let (on, all) = self.quota_files(quotas)?;
-        let counts = self.count_usage(&all, &mut |_, _| ControlFlow::Continue(()))?;
+        let counts =
+            self.count_usage(false, &|ino| all.contains(&ino), &mut |_, _| ControlFlow::Continue(()))?;
         let device = self.volume.cache.device().info().name.clone();
         let mut tables = Vec::new();
         for file in on {
@@ -101,8 +104,18 @@ impl Ffs {
     /// # Errors
     /// As there.
     pub(crate) fn refuse_quotas(&self, quotas: &QuotaFiles) -> Result<()> {
+        self.refuse_files_beside_inside(quotas)?;
         let (on, _) = self.quota_files(quotas)?;
         on.iter().try_for_each(|file| self.read_records(file, &file.inode.state.read()).map(drop))
+    }
+
+    /// Refuses quota files where the file system keeps its quotas inside.
+    fn refuse_files_beside_inside(&self, quotas: &QuotaFiles) -> Result<()> {
+        if quotas.is_empty() || self.quotas_inside().is_empty() {
+            return Ok(());
+        }
+        let what = "quota files of a file system that keeps its quotas inside";
+        Err(Error::unsupported(what, "mount it without userquota and groupquota; its own are always on"))
     }
 
     /// Returns the files of `quotas`, and the inodes of all quota files.
@@ -136,9 +149,13 @@ impl Ffs {
     /// into its form; [`Error::Interrupted`] if `progress` ends it; [`Error::Invalid`] for an id
     /// that cannot have a record; device errors.
     pub fn quota(&self, task: &Task, progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
+        let inside = !self.quotas_inside().is_empty();
         let sheets = match task {
+            Task::Report(kinds) if inside => return self.report_inside(kinds, progress),
             Task::Report(kinds) => return self.report_quotas(kinds, progress),
             _ if self.volume.is_read_only() => return Err(Error::ReadOnly),
+            Task::Check(kinds) if inside => self.check_inside(kinds, progress)?,
+            Task::Edit(edit) if inside => self.edit_inside(edit, progress)?,
             Task::Check(kinds) => self.check_quotas(kinds, progress)?,
             Task::Edit(edit) => self.edit_quotas(edit, progress)?,
         };
@@ -276,8 +293,14 @@ impl Ffs {
         Ok(())
     }
 
-    /// Counts what all inodes but those of `files` use.
-    fn count_usage(&self, files: &[u32], progress: &mut Progress<'_>) -> Result<Counts> {
+    /// Counts what all inodes but those that are `unpaid` use, as for quotas `inside` the file
+    /// system, or for quota files.
+    pub(crate) fn count_usage(
+        &self,
+        inside: bool,
+        unpaid: &dyn Fn(u32) -> bool,
+        progress: &mut Progress<'_>,
+    ) -> Result<Counts> {
         let layout = self.layout();
         let mut counts = Counts::default();
         for cgx in 0..layout.fs_ncg {
@@ -289,7 +312,7 @@ impl Ffs {
                 let made = group.initediblk().min(layout.fs_ipg);
                 (0..made).filter(|&n| isset(group.inosused(), n)).map(|n| first + n).collect()
             })?;
-            for ino in used.into_iter().filter(|ino| *ino >= ROOT_INO && !files.contains(ino)) {
+            for ino in used.into_iter().filter(|&ino| ino >= ROOT_INO && !unpaid(ino)) {
                 let di = match self.volume.read_inode(ino) {
                     // Taken, and not made yet.
                     Err(Error::Stale) => continue,
@@ -299,7 +322,7 @@ impl Ffs {
                     }
                     di => di?,
                 };
-                let Some(bill) = bill_of(&di) else { continue };
+                let Some(bill) = bill_of(&di, inside) else { continue };
                 for (kind, counts) in Kind::ALL.into_iter().zip(&mut counts) {
                     let sum = counts.entry(bill.id(kind)).or_default();
                     sum.blocks = sum.blocks.saturating_add(bill.usage.blocks);
@@ -337,7 +360,8 @@ impl Ffs {
                 continue;
             }
             if counts.is_none() {
-                counts = Some(self.count_usage(&self.exempt(&files), progress)?);
+                let exempt = self.exempt(&files);
+                counts = Some(self.count_usage(false, &|ino| exempt.contains(&ino), progress)?);
             }
             let file = files[kind as usize].take();
             let has_file = file.is_some();
@@ -364,7 +388,8 @@ impl Ffs {
                 made.push(kind);
             }
         }
-        let counts = self.count_usage(&self.exempt(&files), progress)?;
+        let exempt = self.exempt(&files);
+        let counts = self.count_usage(false, &|ino| exempt.contains(&ino), progress)?;
         let mut sheets = Vec::new();
         for kind in kinds {
             if let Some(table) = self.quota_table(kind) {
@@ -392,9 +417,11 @@ impl Ffs {
         if let Some(table) = self.quota_table(kind) {
             let form = self.quota_file(kind, self.iget(table.ino)?)?.form;
             let new = edited(edit, form, table.records(), now)?;
-            for (&id, new) in &new {
-                table.change(id, |quota| quota.set_limits(new));
-            }
+            self.volume.transact((), |tx, ()| {
+                let pen = Pen { cache: &self.volume.cache, tx };
+                new.iter()
+                    .try_for_each(|(&id, new)| table.change(id, &pen, |record| record.quota.set_limits(new)))
+            })?;
             self.write_table(table)?;
         } else {
             // Who is over the new limits depends on what is used.
@@ -409,7 +436,7 @@ impl Ffs {
         self.report_quotas(&[kind], progress)
     }
 
-    fn quota_table(&self, kind: Kind) -> Option<&Table> {
+    pub(crate) fn quota_table(&self, kind: Kind) -> Option<&Table> {
         self.volume.quotas.as_ref().and_then(|quotas| quotas.table(kind))
     }
 
@@ -421,7 +448,7 @@ impl Ffs {
 }
 
 /// Puts the usage in `records` right. Returns them, and the usage that was wrong.
-fn corrected(
+pub(crate) fn corrected(
     mut records: BTreeMap<u32, Quota>,
     counts: &BTreeMap<u32, Usage>,
 ) -> (BTreeMap<u32, Quota>, BTreeMap<u32, Usage>) {

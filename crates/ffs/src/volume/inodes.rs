@@ -2,7 +2,6 @@
 
 use super::Volume;
 use super::tx::Tx;
-use crate::check::inodes::is_metadata;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::SF_SNAPSHOT;
@@ -163,7 +162,7 @@ impl Volume {
         // a block begins is left to the check.
         let why = if !self.layout.contains(Frag(raw), frags.into()) {
             "leads outside the data"
-        } else if is_metadata(&self.layout, raw, frags) {
+        } else if self.layout.is_metadata(Frag(raw), frags) {
             "leads outside the data, to structures of the file system: superblocks, groups, inodes"
         } else {
             return Ok(Some(Frag(raw)));

@@ -17,7 +17,7 @@ pub(crate) mod policy;
 pub(crate) mod quota;
 pub(crate) mod runs;
 mod search;
-pub(crate) mod snapshot;
+mod snapshot;
 mod summary;
 mod trim;
 pub(crate) mod tx;

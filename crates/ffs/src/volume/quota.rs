@@ -4,27 +4,30 @@ use super::Volume;
 use super::tx::Tx;
 use crate::format::dinode::Dinode;
 use crate::format::ondisk::SF_SNAPSHOT;
+use crate::quota::store::Pen;
 use crate::quota::table::{Bill, Charge};
 use crate::quota::{Kind, MAX_ID, Usage};
 use spindle_vfs::{FileKind, Privilege, Result};
 
 impl Volume {
     /// Returns who pays for an inode, and how much; none if no quota is on, or nobody pays. Nobody
-    /// pays for quota files, snapshots, and where an id is too large, as for `quotacheck`.
+    /// pays for quota files, NetBSD's log, snapshots, and where an id is too large, as for
+    /// `quotacheck`.
     pub(crate) fn bill(&self, ino: u32, di: &Dinode) -> Option<Bill> {
-        let is_file = self.quotas.as_ref()?.is_file(ino);
-        bill_of(di).filter(|_| !is_file)
+        let quotas = self.quotas.as_ref()?;
+        bill_of(di, quotas.is_inside()).filter(|_| !quotas.is_unpaid(ino))
     }
 
     /// [`Self::bill`] for an inode that has no number yet.
     pub(crate) fn bill_of_new(&self, di: &Dinode) -> Option<Bill> {
-        self.quotas.as_ref().and_then(|_| bill_of(di))
+        self.quotas.as_ref().and_then(|quotas| bill_of(di, quotas.is_inside()))
     }
 
     /// Charges what a file costs `after` a change instead of what it cost `before`.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded); the caller rolls back.
+    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded); of quotas inside the file system
+    /// [`Error::NoSpace`](spindle_vfs::Error::NoSpace) and device errors; the caller rolls back.
     pub(crate) fn charge_change(
         &self,
         tx: &Tx<'_>,
@@ -34,9 +37,17 @@ impl Volume {
     ) -> Result<()> {
         let Some(quotas) = self.quotas.as_ref().filter(|_| before != after) else { return Ok(()) };
         let now = self.clock.now().secs;
+        let pen = Pen { cache: &self.cache, tx };
         let charge = |charge: Charge| -> Result<()> {
-            if (charge.blocks, charge.inodes) != (0, 0) {
-                quotas.charge(charge, now, by)?.into_iter().for_each(|charged| tx.note_charged(charged));
+            if (charge.blocks, charge.inodes) == (0, 0) {
+                return Ok(());
+            }
+            if let Some(charged) = quotas.charge(charge, now, by, &pen)? {
+                if charged.impossible && !self.note_damage() {
+                    let (kind, id) = (charge.kind.word(), charge.id);
+                    log::error!("{kind} {id} gives back more than its quota says is in use; run a check");
+                }
+                tx.note_charged(charged);
             }
             Ok(())
         };
@@ -67,10 +78,13 @@ impl Volume {
     }
 }
 
-/// Returns who pays for an inode that is neither a quota file nor free, and how much.
-pub(crate) fn bill_of(di: &Dinode) -> Option<Bill> {
-    let counts = di.mode != 0 && di.flags & SF_SNAPSHOT == 0 && di.uid <= MAX_ID && di.gid <= MAX_ID;
-    let has_blocks = matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
+/// Returns who pays for an inode that is neither a quota file nor free, and how much: as
+/// `quotacheck` counts for quota files, or as NetBSD's `fsck_ffs` does for quotas `inside`.
+pub(crate) fn bill_of(di: &Dinode, inside: bool) -> Option<Bill> {
+    let counts = di.mode != 0 && di.flags & SF_SNAPSHOT == 0;
+    let is_id = inside || (di.uid <= MAX_ID && di.gid <= MAX_ID);
+    let has_blocks =
+        inside || matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
     let usage = Usage { blocks: if has_blocks { di.blocks } else { 0 }, inodes: 1 };
-    counts.then_some(Bill { uid: di.uid, gid: di.gid, usage })
+    (counts && is_id).then_some(Bill { uid: di.uid, gid: di.gid, usage })
 }

@@ -15,12 +15,9 @@
 use super::Volume;
 use super::bmap::Run;
 use crate::format::dinode::Dinode;
-use crate::format::ondisk::SF_SNAPSHOT;
+use crate::format::ondisk::{SF_SNAPSHOT, SNAPSHOT_MARKS};
 use crate::format::units::{Frag, Lbn};
 use spindle_vfs::{FileKind, Result};
-
-/// The pointers of a snapshot that are marks: `BLK_NOCOPY` and `BLK_SNAP`.
-pub(crate) const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 impl Volume {
     /// Returns true if a file is read as a snapshot. Where anything can be written, there is none.

@@ -15,7 +15,8 @@ use super::Volume;
 use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
-use crate::quota::table::Charged;
+use crate::quota::store::Pen;
+use crate::quota::table::{Charged, Quotas};
 use crate::volume::intervals::Intervals;
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
@@ -26,6 +27,9 @@ use std::sync::Arc;
 
 /// Sectors of the log that one more block of a file may need, with three indirect blocks.
 pub(crate) const BLOCK_SECTORS: usize = 32;
+/// Sectors of the log that quotas inside the file system may need for an operation: records of two
+/// users and two groups, each across two sectors, two of them new.
+const QUOTA_SECTORS: usize = 12;
 /// Sectors of the log that clearing one more pointer may need, and storing the inode.
 pub(crate) const POINTER_SECTORS: usize = 2;
 
@@ -191,7 +195,7 @@ impl Volume {
         touched: R,
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<T>,
     ) -> Result<T> {
-        self.run(self.begin(Kind::Other, OPERATION_SECTORS * self.sector())?, touched, change)
+        self.run(self.begin(Kind::Other, self.operation_bytes())?, touched, change)
     }
 
     /// [`Self::transact`] for an operation on names.
@@ -200,7 +204,7 @@ impl Volume {
         touched: R,
         change: impl FnOnce(&Tx<'_>, &mut R) -> Result<T>,
     ) -> Result<T> {
-        self.run(self.begin(Kind::Naming, OPERATION_SECTORS * self.sector())?, touched, change)
+        self.run(self.begin(Kind::Naming, self.operation_bytes())?, touched, change)
     }
 
     /// Does what [`Self::transact`] does for an operation that may need more of the log. If it does
@@ -258,7 +262,17 @@ impl Volume {
     /// others.
     fn long_operation_bytes(&self) -> usize {
         let share = self.log.as_ref().map_or(0, |log| spindle_cache::Log::limit_bytes(&**log) / 4);
-        share.max(OPERATION_SECTORS * self.sector())
+        share.max(self.operation_bytes())
+    }
+
+    /// Returns the sectors of the log that an operation may need at the most.
+    pub(crate) fn operation_sectors(&self) -> usize {
+        let inside = self.quotas.as_ref().is_some_and(Quotas::is_inside);
+        OPERATION_SECTORS + if inside { QUOTA_SECTORS } else { 0 }
+    }
+
+    fn operation_bytes(&self) -> usize {
+        self.operation_sectors() * self.sector()
     }
 
     fn begin(&self, kind: Kind, log_bytes: usize) -> Result<Tx<'_>> {
@@ -323,7 +337,10 @@ impl Volume {
         }
         if let Some(quotas) = &self.quotas {
             let now = self.clock.now().secs;
-            effects.charged.drain(to.charged..).rev().for_each(|charged| quotas.take_back(&charged, now));
+            let pen = Pen { cache: &self.cache, tx: &tx.cache };
+            for charged in effects.charged.drain(to.charged..).rev() {
+                quotas.take_back(&charged, now, &pen).map_err(|error| self.cache.half_done(&error))?;
+            }
         }
         for allocation in effects.allocated.drain(to.allocated..).rev() {
             match allocation {

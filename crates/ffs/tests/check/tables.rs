@@ -3,11 +3,14 @@
 use crate::images::{self, Image, makefs};
 use crate::plants::{Plant, UFS2, Want, only, with};
 use serde_json::json;
-use spindle_device::MemoryDevice;
-use spindle_ffs::Dialect;
+use spindle_clock::{Clock, ManualClock};
+use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{Format, Parameters};
+use spindle_ffs::quota::Kind;
+use spindle_ffs::repair::switch_quotas;
+use spindle_ffs::{Dialect, Frag};
 use spindle_samples::present;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The images that damage is planted in.
 struct Bases {
@@ -27,6 +30,8 @@ struct Bases {
     netbsd: Image,
     /// New, UFS1 of NetBSD.
     netbsd1: Image,
+    /// New, NetBSD with quotas inside.
+    quotas: Image,
 }
 
 fn bases() -> &'static Bases {
@@ -81,8 +86,20 @@ fn bases() -> &'static Bases {
                 blocks_per_group: Some(300),
                 ..Parameters::new(8 << 20)
             })),
+            quotas: with_quotas(images::new(&Parameters {
+                dialect: Some(Dialect::NetBsd),
+                ..Parameters::new(8 << 20)
+            })),
         }
     })
+}
+
+/// Turns quotas inside a file system on.
+fn with_quotas(device: MemoryDevice) -> Image {
+    let device: Arc<MemoryDevice> = Arc::new(device);
+    let (on, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), Arc::new(ManualClock::at(0)));
+    switch_quotas(&on, &clock, &Kind::ALL, true).unwrap();
+    Image::new(&device)
 }
 
 /// Damage that needs check-hashes, a recovery record or extended attributes.
@@ -297,6 +314,36 @@ const NETBSD: &[(&str, Plant)] = &[
 ];
 const UNCOUNTED: &[&str] = &["InodesMarkedFree", "GroupCounts", "SummaryCounts", "Totals"];
 
+/// Returns the inode of the quota of users, and the byte at which its file begins.
+fn quota_of_users(i: &Image) -> (u32, u64) {
+    let ino = u32::try_from(i.get::<u64>(i.sb() + 912)).unwrap();
+    (ino, i.layout().byte(Frag(i.block(ino, 0))))
+}
+
+/// Damage of NetBSD's quotas inside the file system.
+const QUOTAS: &[(&str, Plant)] = &[
+    ("a quota without a file", |i| {
+        i.put(i.sb() + 912, 0_u64);
+        with(json!({"finding": "QuotaFileMissing", "of": "user"}), &["UnreferencedFile", "QuotaUsage"])
+    }),
+    ("the header of a quota", |i| {
+        let (ino, at) = quota_of_users(i);
+        i.put(at, 0_u32);
+        only(json!({"finding": "QuotaFile", "of": "user", "ino": ino}))
+    }),
+    ("the file of a quota with two names", |i| {
+        let (ino, _) = quota_of_users(i);
+        i.put(i.inode(ino) + 2, 2_u16);
+        only(json!({"finding": "QuotaFile", "of": "user", "ino": ino}))
+    }),
+    ("what a user has", |i| {
+        let (_, at) = quota_of_users(i);
+        let entry = at + i.get::<u64>(at + 112);
+        i.put(entry + 16, 77_u64);
+        only(json!({"finding": "QuotaUsage", "of": "user", "id": 0, "blocks": 77}))
+    }),
+];
+
 /// Sets a bit in a map of a group, whose offset stands at byte `offset` of it.
 fn free_beyond(i: &mut Image, offset: u64, per: u32, map: &str) -> Want {
     let cgx = i.layout().fs_ncg - 1;
@@ -346,7 +393,7 @@ pub type Table = &'static [(&'static str, Plant)];
 
 /// Returns each image, unless it is one of a real system that is not there, with the damage that is
 /// planted in it.
-pub fn all() -> [(Option<&'static Image>, Table); 8] {
+pub fn all() -> [(Option<&'static Image>, Table); 9] {
     let b = bases();
     [
         (Some(&b.ufs2), UFS2),
@@ -357,5 +404,6 @@ pub fn all() -> [(Option<&'static Image>, Table); 8] {
         (Some(&b.sun), SUN),
         (Some(&b.netbsd), NETBSD),
         (Some(&b.netbsd1), NETBSD1),
+        (Some(&b.quotas), QUOTAS),
     ]
 }

@@ -9,10 +9,12 @@ use crate::base::MADE;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle_cache::{DataSettings, Naming, Settings};
-use spindle_clock::ManualClock;
+use spindle_clock::{Clock, ManualClock};
 use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
+use spindle_ffs::quota::Kind;
+use spindle_ffs::repair::switch_quotas;
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
 use spindle_vfs::{AtimePolicy, Error, FileKind, FileSystem, Limits, Privilege, Result};
@@ -22,6 +24,8 @@ use std::sync::Arc;
 const FIRST_SERIAL: u64 = 1 << 32;
 /// Sectors of the log.
 const LOG_SECTORS: u64 = 112;
+/// Sectors of the log where quotas are inside, whose operations change more of them.
+const LOG_SECTORS_WITH_QUOTAS: u64 = 128;
 
 /// A format, and how it is mounted.
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ pub struct Shape {
     pub parameters: Parameters,
     /// The kind of mount.
     pub mounting: Mounting,
+    /// It keeps NetBSD's quotas inside, of users and of groups.
+    pub quotas_inside: bool,
 }
 
 /// The kind of mount while a workload runs.
@@ -115,8 +121,9 @@ pub fn shapes() -> Vec<Shape> {
         rotdelay_ms: Some(0),
         ..Geometry::default()
     };
-    let named = |name, parameters| Shape { name, parameters, mounting: Mounting::Plain };
-    let mounted = |name, mounting| Shape { name, parameters: shape(4096, 512), mounting };
+    let named =
+        |name, parameters| Shape { name, parameters, mounting: Mounting::Plain, quotas_inside: false };
+    let mounted = |name, mounting| Shape { mounting, ..named(name, shape(4096, 512)) };
     vec![
         named("ufs2-freebsd", shape(4096, 512)),
         mounted("ufs2-image-file", Mounting::Straight(usize::MAX)),
@@ -127,6 +134,10 @@ pub fn shapes() -> Vec<Shape> {
             Parameters { sector_bytes: 4096, size_bytes: 2 * size, ..shape(8192, 4096) },
         ),
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
+        Shape {
+            quotas_inside: true,
+            ..named("ufs2-netbsd-quotas", Parameters { dialect: Some(Dialect::NetBsd), ..shape(4096, 512) })
+        },
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
         // With big-endian numbers there would be no log: NetBSD's kernels do not agree on its byte
         // order.
@@ -241,7 +252,17 @@ pub fn open_as(
     log: LogUse,
     mounting: Mounting,
 ) -> Result<Ffs> {
-    let log_bytes = LOG_SECTORS * u64::from(device.info().sector_bytes);
+    open_with_log_of(LOG_SECTORS, device, clock, log, mounting)
+}
+
+fn open_with_log_of(
+    sectors: u64,
+    device: Arc<dyn Device>,
+    clock: Arc<ManualClock>,
+    log: LogUse,
+    mounting: Mounting,
+) -> Result<Ffs> {
+    let log_bytes = sectors * u64::from(device.info().sector_bytes);
     let options = OpenOptions {
         atime: AtimePolicy::Never,
         seed: Some(1),
@@ -286,7 +307,12 @@ impl Image {
         let clock = clock();
         let plan = Plan::new(&shape.parameters)?;
         newfs::write(&plan, &**device, &*clock, &mut SmallRng::seed_from_u64(1), &mut |_, _| ())?;
-        let fs = open(device.clone(), clock, log)?;
+        if shape.quotas_inside {
+            let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), clock.clone());
+            switch_quotas(&device, &clock, &Kind::ALL, true)?;
+        }
+        let sectors = if shape.quotas_inside { LOG_SECTORS_WITH_QUOTAS } else { LOG_SECTORS };
+        let fs = open_with_log_of(sectors, device.clone(), clock, log, Mounting::Plain)?;
         assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "{}: a log", shape.name);
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}

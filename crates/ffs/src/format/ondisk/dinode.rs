@@ -9,6 +9,9 @@ pub const NIADDR: usize = 3;
 
 /// `di_flags`: a snapshot, whose pointers may be marks.
 pub const SF_SNAPSHOT: u32 = 0x0020_0000;
+/// The pointers of a snapshot that are marks: `BLK_NOCOPY`, not copied, and `BLK_SNAP`, a hole that
+/// is.
+pub const SNAPSHOT_MARKS: std::ops::RangeInclusive<u64> = 1..=2;
 
 /// Byte offset of `di_ckhash` in a UFS2 inode.
 pub const DI_CKHASH: usize = 244;

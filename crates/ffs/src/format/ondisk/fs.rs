@@ -343,6 +343,11 @@ structure! {
     }
 }
 
+impl FsNetBsd {
+    /// `fs_quota_flags`: users and groups are counted (`FS_Q2_DO_TYPE`).
+    pub const Q2_ALL: u8 = 0b11;
+}
+
 structure! {
     /// Where Spindle keeps its log in the file system of a system that knows none: in words that
     /// are spare (`fs_sparecon`) in every dialect but the oldest, and that every BSD leaves as they

@@ -14,7 +14,7 @@ mod suj;
 
 pub use apple::AppleLabel;
 pub use cg::{CG_MAGIC, Cg, OldCg};
-pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
+pub use dinode::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
 pub use dir::{DIRECT_HEADER, DirectHeader, MAXNAMLEN, dirsiz};
 pub use fs::{
     CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42INODEFMT, FS_42POSTBLFMT, FS_44INODEFMT,
@@ -26,7 +26,10 @@ pub use lufs::{
     Delta, LUFS_EXTENTS, LUFS_SECTOR, LUFS_USABLE, LUFS_VERSION, LufsExtent, LufsExtents, LufsHead,
     MAPBLOCKSIZE, SectTrailer, delta_type,
 };
-pub use quota::{Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION};
+pub use quota::{
+    Dqblk32, Dqblk64, Dqhdr64, Q_DQHDR64_MAGIC, Q_DQHDR64_VERSION, Q2_HEAD_MAGIC, Quota2Entry, Quota2Header,
+    Quota2Val,
+};
 pub use suj::{
     JREC_SIZE, JblkRec, JmvRec, JrefRec, JsegRec, JtrncRec, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, jop,
 };

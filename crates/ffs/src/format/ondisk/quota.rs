@@ -65,3 +65,59 @@ structure! {
         56 dqb_itime: i64,
     }
 }
+
+/// [`Quota2Header::q2h_magic_number`], and `fs_quota_magic` of the superblock.
+pub const Q2_HEAD_MAGIC: u32 = 0xb746_915e;
+
+structure! {
+    /// Usage and limits of blocks or of inodes in NetBSD's quotas inside the file system
+    /// (`struct quota2_val` of `sys/ufs/ufs/quota2.h`).
+    #[derive(Default)]
+    pub struct Quota2Val: 40 {
+        /// Last count that is allowed; all ones for no limit.
+        0 q2v_hardlimit: u64,
+        /// Last count that starts no grace period; all ones for no limit.
+        8 q2v_softlimit: u64,
+        /// What is in use.
+        16 q2v_cur: u64,
+        /// End of the grace period, in seconds since 1970; counts only above the soft limit.
+        24 q2v_time: i64,
+        /// Length of a grace period in seconds.
+        32 q2v_grace: i64,
+    }
+}
+
+structure! {
+    /// The record of a user or a group (`struct quota2_entry`), in the byte order of the file
+    /// system.
+    #[derive(Default)]
+    pub struct Quota2Entry: 96 {
+        /// Space, in blocks of 512 bytes.
+        0 q2e_block: Quota2Val,
+        /// Inodes.
+        40 q2e_file: Quota2Val,
+        /// Byte of the file at which the next entry of the list begins; 0 at its end.
+        80 q2e_next: u64,
+        /// The user or group.
+        88 q2e_uid: u32,
+    }
+}
+
+structure! {
+    /// The beginning of a file of NetBSD's quotas (`struct quota2_header`). A table of
+    /// `q2h_hash_size` heads of lists of entries follows, each 8 bytes, then the entries.
+    pub struct Quota2Header: 112 {
+        /// [`Q2_HEAD_MAGIC`].
+        0 q2h_magic_number: u32,
+        /// 0 for users, 1 for groups.
+        4 q2h_type: u8,
+        /// Bits of an id that say in which list it is.
+        5 q2h_hash_shift: u8,
+        /// Lists in the table.
+        6 q2h_hash_size: u16,
+        /// What a new entry gets.
+        8 q2h_defentry: Quota2Entry,
+        /// Byte of the file at which the first free entry begins; 0 for none.
+        104 q2h_free: u64,
+    }
+}

@@ -16,7 +16,6 @@ use super::format::{
 use super::replay::Replay;
 use super::ring::Ring;
 use crate::format::units::index;
-use crate::log::OPERATION_SECTORS;
 use spindle_cache::{Change, Changes, Log};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::{Device, Error, Result};
@@ -158,15 +157,16 @@ impl Wapbl {
         (index(self.list_room() / self.ring.block) - 1) * self.entries(INODE_ENTRY)
     }
 
-    /// Returns true if a log of `bytes`, in blocks of `block`, can take every operation.
-    pub(crate) fn is_enough(bytes: u64, block: u64) -> bool {
-        limit_bytes(&Ring::new(0, bytes, block)) >= OPERATION_SECTORS * index(block)
+    /// Returns true if a log of `bytes`, in blocks of `block`, can take operations that change so many
+    /// of these.
+    pub(crate) fn is_enough(bytes: u64, block: u64, sectors: usize) -> bool {
+        limit_bytes(&Ring::new(0, bytes, block)) >= sectors * index(block)
     }
 
-    /// Returns the bytes of the smallest log that can take every operation, in blocks of `block`.
-    pub(crate) fn least_bytes(block: u64) -> u64 {
+    /// Returns the bytes of the smallest log that is enough, in blocks of `block`.
+    pub(crate) fn least_bytes(block: u64, sectors: usize) -> u64 {
         let mut bytes = block;
-        while !Self::is_enough(bytes, block) {
+        while !Self::is_enough(bytes, block, sectors) {
             bytes += block;
         }
         bytes
