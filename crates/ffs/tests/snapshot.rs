@@ -48,7 +48,7 @@ fn make(fs: &Ffs, dir: Ino, name: &str, kind: FileKind) -> Ino {
 
 fn fill(fs: &Ffs, dir: Ino, name: &str, len: usize) {
     let file = make(fs, dir, name, FileKind::Regular);
-    let data: Vec<u8> = (0..len).map(|n| (n * 7 + len) as u8).collect();
+    let data: Vec<u8> = (0..len).map(|n| u8::try_from((n * 7 + len) % 251).unwrap()).collect();
     assert_eq!(fs.write(file, 0, &data, BY).unwrap(), len);
 }
 
@@ -68,7 +68,7 @@ fn work(fs: &Ffs) {
     let root = fs.root();
     fs.unlink(root, b"gone").unwrap();
     let large = fs.lookup(root, b"large").unwrap().ino;
-    fs.write(large, 100_000, &[9; 300_000], BY).unwrap();
+    fs.write(large, 100_000, &vec![9; 300_000], BY).unwrap();
     for n in 0..20 {
         let dir = fs.lookup(root, format!("dir{n}").as_bytes()).unwrap().ino;
         fs.unlink(dir, b"small").unwrap();
