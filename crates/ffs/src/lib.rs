@@ -12,12 +12,12 @@
 //!
 //! The folders stand on each other, and a test holds them to it: `format` (what is on the device),
 //! `log` (the write-ahead log), `volume` (space and inodes, changed in transactions), `tree`
-//! (files, names and the operations); `volume` charges the tables of [`quota`], whose
-//! files the check and the repair read, too. Beside them stand [`newfs`], [`check`] and [`tunefs`], which need no mount; [`repair`] stands on the check and the
-//! tree, [`growfs`] on newfs and the repair, and [`inspect`] on the check and the repair. A
-//! newcomer reads [`ondisk`] (the structures), [`Layout`] (where everything is) and [`Superblock`]
-//! first, then `volume::alloc`, `tree::file`, `tree::dir` and `tree::ops`. The crate `spindle_tree`
-//! gives the order of the locks.
+//! (files, names and the operations); `volume` charges the tables of [`quota`], whose files the
+//! check and the repair read, too. Beside them stand [`newfs`], [`check`] and [`tunefs`], which
+//! need no mount; [`repair`] stands on the check and the tree, [`growfs`] on newfs and the repair,
+//! and [`inspect`] on the check and the repair. A newcomer reads [`ondisk`] (the structures),
+//! [`Layout`] (where everything is) and [`Superblock`] first, then `volume::alloc`, `tree::file`,
+//! `tree::dir` and `tree::ops`. The crate `spindle_tree` gives the order of the locks.
 
 pub mod check;
 mod format;

@@ -159,8 +159,8 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T>) {
     assert!(matches!(error, Error::QuotaExceeded), "{error}");
 }
 
-/// The forms of a file system of NetBSD, without a log and, in the order of bytes in which it is
-/// safe to use, with one.
+/// Returns the forms of a file system of NetBSD, without a log and, in the order of bytes in which
+/// it is safe to use, with one.
 fn disks() -> Vec<Disk> {
     let mut disks = Vec::new();
     for format in [Format::Ufs1, Format::Ufs2] {

@@ -35,8 +35,8 @@ impl Quotas {
         fs
     }
 
-    /// Makes a file system with limits: user 7 must have less than 200 blocks and 6 inodes, group 70
-    /// less than 300 blocks.
+    /// Makes a file system with limits: user 7 must have less than 200 blocks and 6 inodes, group
+    /// 70 less than 300 blocks.
     fn make(self, size: u64, fsize: u32) -> MemoryDevice {
         let device = Arc::new(MemoryDevice::new(size));
         let parameters = Parameters {

@@ -17,11 +17,12 @@ use std::process::ExitCode;
 /// Show the snapshots of a UFS file system
 ///
 /// A snapshot is a file that holds the whole file system as it was. It shares with the file system
-/// what has not changed since, so reading it needs both. It can be copied by its name, and where the
-/// image is mounted, the snapshot is an image itself, for all commands that read, and for a mount.
+/// what has not changed since, so reading it needs both. It can be copied by its name, and where
+/// the image is mounted, the snapshot is an image itself, for all commands that read, and for a
+/// mount.
 ///
-/// A file system with snapshots is mounted read-only: whatever changes has to be copied first, which
-/// Spindle does not do. It makes no snapshots.
+/// A file system with snapshots is mounted read-only: whatever changes has to be copied first,
+/// which Spindle does not do. It makes no snapshots.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle snapshot list disk.img

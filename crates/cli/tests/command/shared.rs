@@ -5,7 +5,7 @@ use spindle_device::{FileDevice, OpenOptions};
 use spindle_ffs::{Layout, Superblock};
 use std::os::unix::fs::FileExt;
 
-/// Bytes of the first pointer of an inode of this format, on the disk.
+/// Returns the bytes of the first pointer of an inode of this format, on the disk.
 const fn pointer_bytes(format: &str) -> (u64, usize) {
     match format.as_bytes() {
         // Without check-hashes of inodes.

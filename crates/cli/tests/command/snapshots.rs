@@ -43,8 +43,8 @@ fn snapshots_are_listed() {
     bench.fails("snapshot list v7.img", 1, &["v7.img", "only UFS has snapshots"]);
 }
 
-/// Promise: a snapshot is copied by its name, and the copy is an image; a copy of the tree leaves it
-/// out and says so.
+/// Promise: a snapshot is copied by its name, and the copy is an image; a copy of the tree leaves
+/// it out and says so.
 #[test]
 fn snapshots_are_copied_by_name() {
     let bench = snapped();

@@ -494,8 +494,8 @@ impl Layout {
         frag.0 << self.fs_fshift
     }
 
-    /// Returns true if some of `frags` fragments at `frag`, which there are, belong to the structures
-    /// of a group or to the summaries.
+    /// Returns true if some of `frags` fragments at `frag`, which there are, belong to the
+    /// structures of a group or to the summaries.
     pub(crate) fn is_metadata(&self, frag: Frag, frags: u32) -> bool {
         let end = frag + u64::from(frags);
         let within = |from: Frag, to: Frag| frag < to && from < end;

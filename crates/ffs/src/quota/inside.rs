@@ -269,8 +269,8 @@ impl Reader<'_> {
     }
 }
 
-/// Gives each of these ids an entry, where `known` has none, in a file of `blocks` blocks or as many
-/// more as it takes. Returns the records with their places, and the number of blocks.
+/// Gives each of these ids an entry, where `known` has none, in a file of `blocks` blocks or as
+/// many more as it takes. Returns the records with their places, and the number of blocks.
 pub(crate) fn arrange(
     shape: Shape,
     known: &BTreeMap<u32, (u64, Record)>,

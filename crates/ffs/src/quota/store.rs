@@ -2,8 +2,9 @@
 //! it in the transaction that changes it.
 //!
 //! Several transactions that are open change one record, so its bytes are shared between them, as
-//! those of the maps are: whoever is rolled back takes its charge back. An entry that a transaction
-//! has taken from the list of free ones stays taken when it is rolled back, with nothing in use.
+//! those of the maps are: one that is rolled back takes its charge back. An entry that a
+//! transaction has taken from the list of free ones stays taken when it is rolled back, with
+//! nothing in use.
 
 use super::inside::{Contents, DEFAULT_AT, FREE_AT, NEXT_AT, Record, Shape, VALUES};
 use crate::format::units::index;

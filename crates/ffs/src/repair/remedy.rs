@@ -88,9 +88,7 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         | Finding::FreeBeyondEnd { .. }
         | Finding::Totals { .. } => ("correct the cylinder group and the counts", None),
         Finding::QuotaFileMissing { .. } => ("make the file, without limits", None),
-        Finding::QuotaFile { .. } => {
-            ("make the file anew", Some("the limits of whoever's record cannot be found"))
-        }
+        Finding::QuotaFile { .. } => ("make the file anew", Some("limits whose record cannot be found")),
         Finding::QuotaUsage { .. } => ("correct the usage", None),
         Finding::NotClean { .. }
         | Finding::Pending { .. }

@@ -182,8 +182,8 @@ impl Ffs {
     pub(crate) fn check_inside(&self, asked: &[Kind], progress: &mut Progress<'_>) -> Result<Vec<Sheet>> {
         let kinds = self.kinds_asked(asked)?;
         let tables: Vec<&Table> = kinds.iter().filter_map(|&(kind, _)| self.quota_table(kind)).collect();
-        // If nothing is charged from now on until all is counted, no operation was under way when the
-        // commit was made, and the inodes are those of that moment.
+        // If nothing is charged from now on until all is counted, no operation was under way when
+        // the commit was made, and the inodes are those of that moment.
         let before: Vec<u64> = tables.iter().map(|table| table.changes()).collect();
         if self.volume.is_marked() {
             self.volume.commit()?;
@@ -269,8 +269,8 @@ impl Ffs {
         Ok(inside.into_iter().filter(|(kind, _)| asked.is_empty() || asked.contains(kind)).collect())
     }
 
-    /// Makes the files of quotas inside the file system anew, with the usage that is counted and the
-    /// limits that can be found. Nothing else may be wrong, and nobody else change anything.
+    /// Makes the files of quotas inside the file system anew, with the usage that is counted and
+    /// the limits that can be found. Nothing else may be wrong, and nobody else change anything.
     ///
     /// # Errors
     /// [`Error::NoSpace`]; device errors.

@@ -26,8 +26,9 @@ impl Volume {
     /// Charges what a file costs `after` a change instead of what it cost `before`.
     ///
     /// # Errors
-    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded); of quotas inside the file system
-    /// [`Error::NoSpace`](spindle_vfs::Error::NoSpace) and device errors; the caller rolls back.
+    /// [`Error::QuotaExceeded`](spindle_vfs::Error::QuotaExceeded); of quotas inside the file
+    /// system [`Error::NoSpace`](spindle_vfs::Error::NoSpace) and device errors; the caller rolls
+    /// back.
     pub(crate) fn charge_change(
         &self,
         tx: &Tx<'_>,

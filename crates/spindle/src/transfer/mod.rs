@@ -3,9 +3,9 @@
 //! Every source works with every sink. A source walks its tree and passes one [`Node`] after the
 //! other to a [`Sink`], parents before their children; if the source is not a stream, names are
 //! sorted by their bytes. In memory are only the path to the current node, the names in the
-//! directories on it, the files with several names of which some are still to come, and, of a tree in
-//! an image, a bit for each inode and each unit of space that it has: millions of files need little
-//! more memory than a few.
+//! directories on it, the files with several names of which some are still to come, and, of a tree
+//! in an image, a bit for each inode and each unit of space that it has: millions of files need
+//! little more memory than a few.
 
 mod acl;
 mod adjust;

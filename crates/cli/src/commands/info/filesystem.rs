@@ -23,8 +23,8 @@ pub struct FileSystemInfo {
     format: &'static str,
     byte_order: &'static str,
     superblock_at: u64,
-    /// The byte of the copy that is shown instead of the superblock: its counts, dates and state are
-    /// as old as it is.
+    /// The byte of the copy that is shown instead of the superblock: its counts, dates and state
+    /// are as old as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     copy_at: Option<u64>,
     size_bytes: u64,
@@ -98,8 +98,8 @@ struct LogInfo {
     place: LogPlace,
     /// Its last writer: `Spindle` or `NetBSD`.
     writer: Option<&'static str>,
-    /// `empty`, `ready` (the file system is clean), `recovery`, `useless`, or `unknown` to a copy of
-    /// the superblock, which does not say what was logged after it.
+    /// `empty`, `ready` (the file system is clean), `recovery`, `useless`, or `unknown` to a copy
+    /// of the superblock, which does not say what was logged after it.
     state: &'static str,
     /// Blocks of 512 bytes to replay.
     blocks: usize,

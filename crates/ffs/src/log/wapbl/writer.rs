@@ -157,8 +157,8 @@ impl Wapbl {
         (index(self.list_room() / self.ring.block) - 1) * self.entries(INODE_ENTRY)
     }
 
-    /// Returns true if a log of `bytes`, in blocks of `block`, can take operations that change so many
-    /// of these.
+    /// Returns true if a log of `bytes`, in blocks of `block`, can take operations that change so
+    /// many of these.
     pub(crate) fn is_enough(bytes: u64, block: u64, sectors: usize) -> bool {
         limit_bytes(&Ring::new(0, bytes, block)) >= sectors * index(block)
     }
