@@ -62,7 +62,14 @@ fn a_lost_member_is_replaced() {
     let ran = bench.run("cp text slow/d0:/more");
     assert_eq!(ran.code, 0);
     assert!(ran.err.contains("copy 1 of data storage 0 is missing"), "{}", ran.err);
-    assert_eq!(bench.run("mfs status slow/d0").code, 1);
+    let lost = bench.path("slow").canonicalize().unwrap().join("e0");
+    let was = format!("a member of the set is missing; it was last at {}", lost.display());
+    assert!(ran.err.contains(&was), "{}", ran.err);
+    // What is known of the place stays known after the set has been written without it.
+    let shown = bench.run("mfs status slow/d0");
+    assert_eq!(shown.code, 1);
+    assert!(shown.out.contains(&format!(", last at {})", lost.display())), "{}", shown.out);
+    assert_eq!(status(&bench, "fast/c0")["members"][3]["last_path"], lost.to_str().unwrap());
     let gone = missing(&bench, "slow/d0");
     bench.shell("dd if=/dev/zero of=small bs=1M count=8 status=none");
     let replace = format!("mfs replace slow/d0 {}", &gone[..8]);

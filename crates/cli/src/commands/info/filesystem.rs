@@ -1,11 +1,13 @@
 //! The report of `spindle info` on a fast file system: its superblock, with the numbers of dumpfs.
 
+use super::found::FoundInfo;
 use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle::detect::version_name;
+use spindle::set::MountedAt;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
@@ -25,6 +27,8 @@ pub struct FileSystemInfo {
     superblock_at: u64,
     size_bytes: u64,
     clean: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mounted: Option<MountedAt>,
     writable: bool,
     pub objections: Vec<Objection>,
     volume_name: String,
@@ -136,9 +140,15 @@ fn writer(replay: &Replay) -> &'static str {
 
 impl FileSystemInfo {
     /// Collects the report from a superblock and the log on the device.
-    pub fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Self> {
+    pub fn of(
+        superblock: &Superblock,
+        device: &dyn Device,
+        mounted: Option<MountedAt>,
+    ) -> spindle_vfs::Result<Self> {
         let Superblock { fs, layout, dialect, .. } = superblock;
-        let objections = superblock.objections(device)?;
+        // The mount has met them, or was forced.
+        let is_written = mounted.as_ref().is_some_and(|at| !at.read_only);
+        let objections = if is_written { Vec::new() } else { superblock.objections(device)? };
         let totals = superblock.totals();
         let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
         let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
@@ -167,6 +177,7 @@ impl FileSystemInfo {
             superblock_at: layout.fs_sblockloc,
             size_bytes: layout.fs_size << layout.fs_fshift,
             clean: superblock.is_marked_clean(),
+            mounted,
             writable: objections.is_empty(),
             objections,
             volume_name: if new_fields { text_of(&fs.fs_volname) } else { String::new() },
@@ -213,14 +224,17 @@ impl FileSystemInfo {
     /// Returns format, dialect, size and state in one line.
     pub fn summary(&self) -> String {
         format!(
-            "{} of {}, {}-endian, {}, {} free, {}, {}",
+            "{} of {}, {}-endian, {}, {} free, {}",
             self.format,
             self.dialect,
             self.byte_order,
             number::bytes(self.size_bytes),
             number::bytes(self.free_bytes),
-            if self.clean { "clean" } else { "not clean" },
-            if self.writable { "can be mounted read-write" } else { "mounts read-only" },
+            FoundInfo::state(
+                self.mounted.as_ref(),
+                if self.clean { "clean" } else { "not clean" },
+                self.writable
+            ),
         )
     }
 
@@ -231,7 +245,7 @@ impl FileSystemInfo {
             row("volume", self.volume_name.clone())?;
         }
         if !self.last_mounted_on.is_empty() {
-            row("mounted on", self.last_mounted_on.clone())?;
+            row("last mount", self.last_mounted_on.clone())?;
         }
         row("written", format!("{}  id {}", self.last_written, self.fs_id))?;
         if !self.flags.is_empty() {
