@@ -231,7 +231,9 @@ fn refusal(error: Error, members: &[Member], sizes: &[u64], ids: Ids<'_>, wishes
             let middle = (few + (enough - few) / 2).next_multiple_of(UNIT);
             *(if fits(middle) { &mut enough } else { &mut few }) = middle;
         }
-        let what = format!("{}: {} bytes are too few", member.device.info().name, sizes[n]);
+        let name = member.device.info().name.clone() + ": ";
+        let name = if members.len() > 1 { name } else { String::new() };
+        let what = format!("{name}{} bytes are too few", sizes[n]);
         return Error::unsupported(what, format!("it takes at least {enough} bytes"));
     }
     error
@@ -357,6 +359,11 @@ mod tests {
         make(members, &wishes, &ManualClock::at(1_700_000_000), &mut StdRng::seed_from_u64(1))
     }
 
+    /// Returns why a set over `members` is refused.
+    fn refused(members: &[Member], checksums: bool) -> Error {
+        make_over(members, checksums).map(drop).expect_err("a set was made")
+    }
+
     /// Returns the size that a refusal says to be the least.
     fn least(error: &Error) -> u64 {
         let text = error.to_string();
@@ -373,9 +380,9 @@ mod tests {
             let small = of(bytes);
             small.write_at(0, &[7; 512]).unwrap();
             let before = small.to_bytes();
-            let refused = make_over(&[Member::with_all(small.clone())], checksums).unwrap_err();
+            let error = refused(&[Member::with_all(small.clone())], checksums);
             assert!(small.to_bytes() == before, "{bytes}: a refused member is changed");
-            let least = least(&refused);
+            let least = least(&error);
             assert!(make_over(&[Member::with_all(of(least))], checksums).is_ok(), "{least}");
             assert!(
                 make_over(&[Member::with_all(of(least - 512))], checksums).is_err(),
@@ -390,11 +397,11 @@ mod tests {
     fn other_refusals_name_their_reason() {
         let of = |role, bytes| Member::of(Arc::new(MemoryDevice::new(bytes)), role);
         let small = [of(Role::Control, 1 << 20), of(Role::Data, 4 << 20), of(Role::Log, 4 << 20)];
-        let refused = make_over(&small, false).unwrap_err().to_string();
-        assert!(refused.contains("control storage") && refused.contains("at least 2097152"), "{refused}");
+        let text = refused(&small, false).to_string();
+        assert!(text.contains("control storage") && text.contains("at least 2097152"), "{text}");
         let areas = [Role::Control, Role::Data].map(NewArea::of).to_vec();
         let none = [Member { device: Arc::new(MemoryDevice::new(64 << 20)), areas }];
-        let refused = make_over(&none, false).unwrap_err().to_string();
-        assert!(refused.contains("without log storage"), "{refused}");
+        let text = refused(&none, false).to_string();
+        assert!(text.contains("without log storage"), "{text}");
     }
 }

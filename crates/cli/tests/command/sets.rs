@@ -32,6 +32,20 @@ fn missing(bench: &Bench, member: &str) -> String {
     gone[0]["member_id"].as_str().unwrap().to_owned()
 }
 
+/// Promise: a set in one file that is too small is refused with the least size of the file, which
+/// is enough, and no file is left.
+#[test]
+fn the_least_size_of_one_file_is_named() {
+    let bench = Bench::new();
+    let ran = bench.run("newfs -t mfs -s 16m one.img");
+    assert!(ran.code == 1 && !bench.path("one.img").exists(), "{}", ran.err);
+    let start = "spindle: one.img: 16777216 bytes are too few; it takes at least ";
+    let least = ran.err.trim_end().strip_prefix(start).and_then(|rest| rest.strip_suffix(" bytes"));
+    let least = least.unwrap_or_else(|| panic!("{}", ran.err));
+    bench.ok(&format!("newfs -t mfs -s {least} one.img"));
+    assert!(bench.ok("fsck -n one.img").contains("no problems found"));
+}
+
 /// Promise: every command takes any member and finds the others, in other directories too, also by
 /// a mount; only what reads, or changes members, works beside one.
 #[test]

@@ -58,9 +58,9 @@ pub fn table(table: &Table) -> String {
 fn blocks(widths: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let width = |columns: &[usize]| columns.iter().map(|&c| total(&widths[c]) + GAP.len()).sum::<usize>();
     let mut blocks = vec![vec![0]];
-    for c in 1..widths.len() {
+    for (c, column) in widths.iter().enumerate().skip(1) {
         let last = blocks.len() - 1;
-        let is_full = width(&blocks[last]) + total(&widths[c]) > WIDTH;
+        let is_full = width(&blocks[last]) + total(column) > WIDTH;
         if is_full && blocks[last].len() > 1 {
             blocks.push(vec![0, c]);
         } else {
