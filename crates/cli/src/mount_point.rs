@@ -23,8 +23,8 @@ pub fn on(name: &Path) -> Result<Option<FuseMount>> {
     }
 }
 
-/// Returns where the file system in an image is mounted; none also if its mount does not tell that
-/// to this user.
+/// Returns where the file system in an image is mounted; none also if its mount does not say
+/// that to this user.
 pub fn of_image(spec: &Spec) -> Option<MountedAt> {
     let name = Name::of_image(spec).ok()?;
     let Description { dir, read_only, .. } =

@@ -4,8 +4,8 @@
 //! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an
 //! archive or a text. A file that is replaced stays as it was until the new one is complete, which
 //! is written in the same directory, without a name where the file system can do that, so that
-//! nothing is left of it however the command ends. Symbolic links are followed; devices and pipes are written as they are,
-//! and `-` is standard output.
+//! nothing is left of it however the command ends. Symbolic links are followed; devices and
+//! pipes are written as they are, and `-` is standard output.
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
@@ -242,7 +242,7 @@ fn open(path: &Path) -> Result<(File, Undo)> {
         return Ok((options.open(path)?, Undo::Empty));
     }
     let place = path.canonicalize()?;
-    let (file, undo) = if let Some(file) = nameless(place.parent().unwrap_or(&place)) {
+    let (file, undo) = if let Some(file) = unnamed_file(place.parent().unwrap_or(&place)) {
         (file, Undo::Vanish(place))
     } else {
         let made = free_name_beside(&place)?;
@@ -263,7 +263,7 @@ fn free_name_beside(place: &Path) -> Result<PathBuf> {
 }
 
 /// Returns a new file without a name in a directory; none where it could not get a name later.
-fn nameless(dir: &Path) -> Option<File> {
+fn unnamed_file(dir: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).ok()?);
     Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())).exists().then_some(file)

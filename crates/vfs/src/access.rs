@@ -145,8 +145,8 @@ pub const fn permit_write_by_flags(flags: u32, only_adds: bool) -> Result<()> {
     if forbidden { Err(Error::NotPermitted) } else { Ok(()) }
 }
 
-/// Checks that file flags permit this `fallocate`: where only appending is allowed, it may add space
-/// and change no byte.
+/// Checks that file flags permit this `fallocate`: where only appending is allowed, it may add
+/// space and change no byte.
 ///
 /// # Errors
 /// [`Error::NotPermitted`].

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 /// Export keeps names, contents, holes, hard and symbolic links, permissions, times with
 /// nanoseconds, owners, device nodes, fifos and extended attributes. In a directory it keeps owners
 /// and device nodes only if you are root, and no file flags of BSD, of which it says how many there
-/// were; a tar stream keeps them as bsdtar does. The tar stream has the pax format and is sorted by name;
-/// the same tree always gives the same stream.
+/// were; a tar stream keeps them as bsdtar does. The tar stream has the pax format and is sorted by
+/// name; the same tree always gives the same stream.
 ///
 /// An existing directory is filled, and existing files in it are replaced.
 ///

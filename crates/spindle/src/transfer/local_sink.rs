@@ -165,8 +165,8 @@ impl<'a> LocalSink<'a> {
         Ok(())
     }
 
-    /// Sets extended attributes and access control lists by `set`; file flags are lost. Returns the permissions of the
-    /// file, which are others if it loses its list.
+    /// Sets extended attributes and access control lists by `set`; file flags are lost.
+    /// Returns the permissions of the file, which are others if it loses its list.
     fn set_xattrs(
         &mut self,
         path: &[u8],

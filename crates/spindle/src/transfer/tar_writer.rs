@@ -2,7 +2,8 @@
 //!
 //! The same tree gives the same bytes. Extended headers hold long names, large numbers,
 //! nanoseconds, extended attributes (`SCHILY.xattr.`), access control lists (`SCHILY.acl.`),
-//! BSD's file flags by name (`SCHILY.fflags`, as star and libarchive have them), and the maps of sparse files (GNU's format 1.0).
+//! BSD's file flags by name (`SCHILY.fflags`, as star and libarchive have them), and the maps of
+//! sparse files (GNU's format 1.0).
 
 use super::pax::FFLAGS;
 use super::{Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, pax};
