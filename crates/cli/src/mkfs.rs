@@ -6,9 +6,10 @@ use crate::progress::Progress;
 use crate::text;
 use spindle::newfs::{self, Format, Geometry, Optimization, Parameters, Plan};
 use spindle_device::Device;
-use spindle_ffs::Dialect;
 use spindle_ffs::ondisk::flags;
+use spindle_ffs::{Dialect, MAX_LOG_BYTES};
 use spindle_ondisk::Endian;
+use std::ops::RangeInclusive;
 
 /// The type of the file system to make.
 #[derive(Clone, Copy, Debug)]
@@ -285,12 +286,12 @@ impl std::str::FromStr for LogSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const LEAST: u64 = 64 << 10;
+        const BYTES: RangeInclusive<u64> = 64 << 10..=MAX_LOG_BYTES;
         match text {
             "" => Ok(Self(None)),
             _ => match text::parse_bytes(text)? {
-                bytes if bytes >= LEAST => Ok(Self(Some(bytes))),
-                _ => Err("give at least 64k".into()),
+                bytes if BYTES.contains(&bytes) => Ok(Self(Some(bytes))),
+                _ => Err("give 64k to 64m".into()),
             },
         }
     }

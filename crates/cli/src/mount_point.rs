@@ -3,6 +3,7 @@
 use crate::error::{Failure, Result};
 use spindle::control::{Name, Request, request};
 use spindle::mounted::Description;
+use spindle::set::MountedAt;
 use spindle::{Spec, partition};
 use spindle_fuse::FuseMount;
 use std::path::Path;
@@ -20,6 +21,15 @@ pub fn on(name: &Path) -> Result<Option<FuseMount>> {
         // That of another user's mount, or of one whose daemon has died, cannot be looked at.
         Err(_) => Ok(FuseMount::on(name).ok()),
     }
+}
+
+/// Returns where the file system in an image is mounted; none also if its mount does not say
+/// that to this user.
+pub fn of_image(spec: &Spec) -> Option<MountedAt> {
+    let name = Name::of_image(spec).ok()?;
+    let Description { dir, read_only, .. } =
+        request(&name, &Request::Describe, &mut |_| Ok(())).ok().flatten()?;
+    Some(MountedAt { dir, read_only })
 }
 
 /// Returns the image that is mounted on the directory `name`; none if that is no directory.

@@ -31,7 +31,7 @@ mod tree;
 pub mod tunefs;
 mod volume;
 
-pub use self::log::locate::{FoundLog, LogPlace};
+pub use self::log::locate::{FoundLog, LogPlace, MAX_LOG_BYTES};
 pub use self::log::lufs::solaris_view;
 pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
 pub use self::log::{JournalKind, LogUse};

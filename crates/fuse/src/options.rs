@@ -434,6 +434,7 @@ mod tests {
             ("log=1m", "log=1m"),
             ("logsize", "logsize"),
             ("logsize=1k", "logsize=1k"),
+            ("logsize=65m", "logsize=65m"),
             ("log,sync", "sync"),
             ("dirsync,logsize=4m", "sync"),
             ("nolog,logsize=4m", "nolog"),

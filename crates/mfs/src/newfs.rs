@@ -7,7 +7,7 @@ use crate::format::class::{Class, ClassName, check_classes};
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
-use crate::format::layout::{ClassLayout, HEADER_BYTES, Layout, ROOT_INO, index};
+use crate::format::layout::{CLASS_BYTES, ClassLayout, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
 use crate::format::sums::{self, SUM_PAGE_BYTES, SUM_SECTOR_BYTES};
 use crate::log::{LEAST_BYTES, LogUnits, Ring, State, circle};
@@ -109,21 +109,13 @@ impl Member {
     }
 }
 
-/// Makes a set over new members, with identities from `random`, and returns it. Everything on them
-/// is lost.
-///
-/// # Errors
-/// [`Error::Unsupported`] if a role is missing, there are too many areas, or one is too small;
-/// device errors.
-pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<Set> {
-    const ALIGN: u64 = 64 << 10;
-    check_classes(&wishes.classes)?;
-    let set_id: [u8; 16] = random.random();
-    let ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
-    let parameters = Parameters { hash_key: random.random(), ..wishes.parameters };
+/// Boundary of areas in bytes.
+const ALIGN: u64 = 64 << 10;
+
+/// Returns the areas of a set whose members have these sizes in bytes and these identities.
+fn divide(members: &[Member], sizes: &[u64], ids: &[[u8; 16]], classes: &[Class]) -> Result<Vec<Area>> {
     let mut areas: Vec<Area> = Vec::new();
-    for (member, &member_id) in members.iter().zip(&ids) {
-        let size = member.device.info().size_bytes;
+    for ((member, &size), &member_id) in members.iter().zip(sizes).zip(ids) {
         let end = last_label_at(size);
         let shares: u64 = member.areas.iter().map(|area| u64::from(area.share)).sum();
         let mut offset = ALIGN;
@@ -160,7 +152,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
             return Err(Error::unsupported(format!("a set without {role} storage"), "name a member for it"));
         }
     }
-    for (n, class) in (0..).zip(std::iter::once(None).chain(wishes.classes.iter().map(Some))) {
+    for (n, class) in (0..).zip(std::iter::once(None).chain(classes.iter().map(Some))) {
         let is_of = |area: &&Area| area.role == Role::Data && area.class == n;
         if !areas.iter().any(|area| is_of(&area)) {
             let name = class.map_or_else(ClassName::default_class, |class| class.name.clone());
@@ -168,7 +160,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
             return Err(Error::unsupported(what, "name a member for it"));
         }
     }
-    if !has_classes(&areas, wishes.classes.len() + 1) {
+    if !has_classes(&areas, classes.len() + 1) {
         let what = "a part of data storage of two classes, or of an unknown one";
         return Err(Error::unsupported(what, "number the parts through all classes"));
     }
@@ -176,20 +168,91 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         let what = format!("{} areas", areas.len());
         return Err(Error::unsupported(what, format!("a set has at most {AREAS_MAX}")));
     }
-    let label = |n: usize| Label {
-        set_id,
-        member_id: ids[n],
-        member_bytes: members[n].device.info().size_bytes,
+    Ok(areas)
+}
+
+/// Returns the labels of a set whose members have these sizes in bytes.
+///
+/// # Errors
+/// As [`make`], but for those of devices.
+fn plan(members: &[Member], sizes: &[u64], ids: Ids<'_>, wishes: &Wishes) -> Result<Vec<Label>> {
+    let areas = divide(members, sizes, ids.members, &wishes.classes)?;
+    let of = |(&member_id, &member_bytes): (&[u8; 16], &u64)| Label {
+        set_id: ids.set,
+        member_id,
+        member_bytes,
         epoch: 1,
         settled: 1,
         opened: 0,
         unequal: false,
         unlogged: false,
-        parameters,
+        parameters: Parameters { hash_key: ids.hash_key, ..wishes.parameters },
         classes: wishes.classes.clone(),
         read_only: Vec::new(),
         areas: areas.clone(),
     };
+    let labels: Vec<Label> = ids.members.iter().zip(sizes).map(of).collect();
+    if let Some(label) = labels.first() {
+        Layout::of(label)?;
+        let log_bytes: u64 = label.part_bytes(Role::Log).into_iter().sum();
+        if log_bytes < LEAST_BYTES {
+            let what = format!("{log_bytes} bytes of log storage");
+            return Err(Error::unsupported(what, format!("it takes at least {LEAST_BYTES} bytes")));
+        }
+    }
+    Ok(labels)
+}
+
+/// The random numbers of a new set.
+#[derive(Clone, Copy)]
+struct Ids<'a> {
+    set: [u8; 16],
+    members: &'a [[u8; 16]],
+    hash_key: [u8; 16],
+}
+
+/// Returns the error of a set that cannot be made over members of these sizes: if one that has
+/// several areas has to be larger, with the least size of it, because nobody chooses the sizes of
+/// its areas.
+fn refusal(error: Error, members: &[Member], sizes: &[u64], ids: Ids<'_>, wishes: &Wishes) -> Error {
+    const UNIT: u64 = 512;
+    for (n, member) in members.iter().enumerate().filter(|(_, member)| member.areas.len() > 1) {
+        let fits = |size| {
+            let sizes: Vec<u64> =
+                sizes.iter().enumerate().map(|(m, &of)| if m == n { size } else { of }).collect();
+            plan(members, &sizes, ids, wishes).is_ok()
+        };
+        let mut few = sizes[n];
+        let larger = std::iter::successors(Some(few.max(ALIGN)), |size| Some(size * 2)).skip(1);
+        let Some(mut enough) = larger.take_while(|&size| size < CLASS_BYTES).find(|&size| fits(size)) else {
+            continue;
+        };
+        while enough - few > UNIT {
+            let middle = (few + (enough - few) / 2).next_multiple_of(UNIT);
+            *(if fits(middle) { &mut enough } else { &mut few }) = middle;
+        }
+        let name = member.device.info().name.clone() + ": ";
+        let name = if members.len() > 1 { name } else { String::new() };
+        let what = format!("{name}{} bytes are too few", sizes[n]);
+        return Error::unsupported(what, format!("it takes at least {enough} bytes"));
+    }
+    error
+}
+
+/// Makes a set over new members, with identities from `random`, and returns it. Everything on them
+/// is lost.
+///
+/// # Errors
+/// [`Error::Unsupported`] if a role is missing, there are too many areas, or one is too small;
+/// device errors.
+pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut impl Rng) -> Result<Set> {
+    check_classes(&wishes.classes)?;
+    let set_id: [u8; 16] = random.random();
+    let member_ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
+    let ids = Ids { set: set_id, members: &member_ids, hash_key: random.random() };
+    let sizes: Vec<u64> = members.iter().map(|member| member.device.info().size_bytes).collect();
+    let labels =
+        plan(members, &sizes, ids, wishes).map_err(|error| refusal(error, members, &sizes, ids, wishes))?;
     let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
     // What there was before must not be found if this does not end.
     let nothing = vec![0; usize::try_from(ALIGN).unwrap_or(LABEL_BYTES)];
@@ -198,14 +261,8 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         device.write_at(last_label_at(device.info().size_bytes), &nothing[..LABEL_BYTES])?;
         device.flush()?;
     }
-    let labels: Vec<_> = (0..members.len()).map(label).collect();
     let found = Labelled { members: devices.clone(), labels: labels.clone(), others: Vec::new() };
     let set = Set::assemble(found, false)?;
-    let log_bytes: u64 = label(0).part_bytes(Role::Log).into_iter().sum();
-    if log_bytes < LEAST_BYTES {
-        let what = format!("{log_bytes} bytes of log storage");
-        return Err(Error::unsupported(what, format!("it takes at least {LEAST_BYTES}")));
-    }
     circle(&set.log, wishes.log)?;
     write_control(&set.layout, &*set.space, wishes, clock)?;
     for class in &set.layout.classes {
@@ -286,4 +343,65 @@ fn write_sums(layout: &Layout, device: &dyn Device) -> Result<()> {
         device.write_at(layout.sum_page_at(first), &bytes)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use spindle_clock::ManualClock;
+    use spindle_device::MemoryDevice;
+
+    fn make_over(members: &[Member], checksums: bool) -> Result<Set> {
+        let usual = Wishes::new();
+        let wishes = Wishes { parameters: Parameters { checksums, ..usual.parameters }, ..usual };
+        make(members, &wishes, &ManualClock::at(1_700_000_000), &mut StdRng::seed_from_u64(1))
+    }
+
+    /// Returns why a set over `members` is refused.
+    fn refused(members: &[Member], checksums: bool) -> Error {
+        make_over(members, checksums).map(drop).expect_err("a set was made")
+    }
+
+    /// Returns the size that a refusal says to be the least.
+    fn least(error: &Error) -> u64 {
+        let text = error.to_string();
+        let (_, rest) = text.split_once("it takes at least ").unwrap_or_else(|| panic!("{text}"));
+        rest.split_once(" bytes").unwrap().0.parse().unwrap()
+    }
+
+    /// Promise: a member with several areas that is too small is refused with the least size of
+    /// it that is enough, and nothing on it is changed.
+    #[test]
+    fn a_small_member_is_refused_with_its_least_size() {
+        for (checksums, bytes) in [(false, 16 << 20), (true, 16 << 20), (false, 512), (false, 128 << 10)] {
+            let of = |bytes| Arc::new(MemoryDevice::new(bytes));
+            let small = of(bytes);
+            small.write_at(0, &[7; 512]).unwrap();
+            let before = small.to_bytes();
+            let error = refused(&[Member::with_all(small.clone())], checksums);
+            assert!(small.to_bytes() == before, "{bytes}: a refused member is changed");
+            let least = least(&error);
+            assert!(make_over(&[Member::with_all(of(least))], checksums).is_ok(), "{least}");
+            assert!(
+                make_over(&[Member::with_all(of(least - 512))], checksums).is_err(),
+                "{least} is not least"
+            );
+        }
+    }
+
+    /// Promise: of members with one area each the refusal names the storage that is too small, and
+    /// what no size of a member mends is named as it is.
+    #[test]
+    fn other_refusals_name_their_reason() {
+        let of = |role, bytes| Member::of(Arc::new(MemoryDevice::new(bytes)), role);
+        let small = [of(Role::Control, 1 << 20), of(Role::Data, 4 << 20), of(Role::Log, 4 << 20)];
+        let text = refused(&small, false).to_string();
+        assert!(text.contains("control storage") && text.contains("at least 2097152"), "{text}");
+        let areas = [Role::Control, Role::Data].map(NewArea::of).to_vec();
+        let none = [Member { device: Arc::new(MemoryDevice::new(64 << 20)), areas }];
+        let text = refused(&none, false).to_string();
+        assert!(text.contains("without log storage"), "{text}");
+    }
 }

@@ -269,7 +269,7 @@ impl NewFs {
 ///
 /// # Errors
 /// If there is an objection to writing: after a crash a log would vouch for a file system that
-/// nobody has checked. Also if there is no room for it.
+/// nobody has checked. Also if there is no room for one of that size.
 pub fn make_log(
     device: &Arc<dyn Device>,
     dialect: Option<Dialect>,
@@ -278,7 +278,7 @@ pub fn make_log(
 ) -> Result<LogPlace> {
     let options = OpenOptions {
         dialect,
-        log: LogUse::Wanted,
+        log: LogUse::Required,
         log_bytes: bytes,
         seed: seed(timestamp),
         ..OpenOptions::default()

@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     match (found, table) {
         (Ok(found), table) => {
-            report.file_system = Some(FoundInfo::of(&found, &*device)?);
+            report.file_system = Some(FoundInfo::of(&found, &*device, &spec)?);
             let wanted = match &args.range {
                 Some(range) => Some(range.clone()),
                 None => args.groups.then_some(0..=u32::MAX),
@@ -177,8 +177,8 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
             damage: None,
         };
         if info.problem.is_none() && info.size_bytes > 0 {
-            let name = Spec { part: Part::Named(partition.name), ..spec.clone() }.to_string();
-            let inside = Window::new(Arc::clone(device), info.start_bytes, bytes_on_disk, name)
+            let spec = Spec { part: Part::Named(partition.name), ..spec.clone() };
+            let inside = Window::new(Arc::clone(device), info.start_bytes, bytes_on_disk, spec.to_string())
                 .map_err(spindle_vfs::Error::from)
                 .and_then(|window| {
                     let is_cut = info.missing_bytes > 0;
@@ -186,7 +186,7 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
                     found.map(|found| (found, window))
                 });
             match inside {
-                Ok((found, window)) => match FoundInfo::of(&found, &window) {
+                Ok((found, window)) => match FoundInfo::of(&found, &window, &spec) {
                     Ok(found) => info.file_system = Some(found),
                     Err(error) => info.damage = Some(error.to_string()),
                 },

@@ -171,8 +171,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut out = Output::stdout();
     let log = match (&device, log) {
-        (Some((device, _)), Some(LogSize(bytes))) => {
-            Some(make_log(device, Some(plan.dialect), bytes, args.timestamp()?).context(image)?)
+        (Some((device, created)), Some(LogSize(bytes))) => {
+            let made = make_log(device, Some(plan.dialect), bytes, args.timestamp()?).context(image);
+            Some(made.inspect_err(|_| created.undo())?)
         }
         _ => None,
     };

@@ -12,7 +12,7 @@ use spindle::control::{Name, Request, request};
 use spindle::detect::{Found, detect};
 use spindle::image::open_device_unlocked;
 use spindle::newfs::{clock, make_log};
-use spindle_device::{Device, Spec};
+use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::newfs::Optimization;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuned, Tuning, Value, settings, tune};
 use spindle_ffs::{FoundLog, LogPlace, Superblock, recover};
@@ -198,6 +198,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let blocks = replay.blocks();
             recover(&device, &clock(None), args.write.force).context(image)?;
             logger::note(format_args!("{image}: {}", log_note(&LogNote::Recovered { blocks })));
+        }
+        if let Some(change) = args.log {
+            // Whatever refuses it is met before anything is written.
+            let rehearsal: Arc<dyn Device> = Arc::new(CowDevice::new(device.clone()));
+            set_log(&rehearsal, change, before, args.write.force).context(image)?;
         }
         let report = tune(&*device, &tuning, options).context(image)?;
         Outcome {

@@ -1,5 +1,6 @@
 //! The commands map, debug and find-deleted.
 
+use crate::helpers::run_as;
 use crate::support::{Bench, Ran};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -236,4 +237,33 @@ fn deleted_files_are_saved() {
     bench.fails("find-deleted --save found a.img", 1, &["found", "not empty"]);
     assert!(before == std::fs::read(bench.path("a.img")).unwrap(), "find-deleted has written");
     assert_eq!(bench.path("found").metadata().unwrap().nlink(), 2);
+}
+
+/// Promise: info says of a mounted file system where it is mounted, and nothing of it sounds like
+/// damage: a fast and an old one, alone and in a partition, read-only and not, with and without a
+/// log.
+#[test]
+fn a_mounted_file_system_is_shown_as_mounted() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    let dir = bench.path("mnt");
+    for (newfs, option) in [("-s 32m", "log"), ("-s 32m -O1", "nolog"), ("-t v7 -s 2m", "rw")] {
+        bench.ok(&format!("newfs {newfs} --force a.img"));
+        for (option, how) in [(option, "read-write"), ("ro", "read-only")] {
+            assert_eq!(run_as(&bench, "spindle", &format!("mount -o {option} a.img mnt")).code, 0);
+            if option != "ro" {
+                bench.write("mnt/file", "text");
+            }
+            bench.shell("sync");
+            let shown = bench.ok("info a.img");
+            let report = bench.json("info --json mnt")["file_system"].clone();
+            assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
+            assert!(shown.contains(&format!("mounted {how} on {}\n", dir.display())), "{shown}");
+            assert!(!shown.contains("not clean") && !shown.contains("because"), "{shown}");
+            assert_eq!(report["mounted"]["dir"], dir.to_str().unwrap());
+            assert_eq!(report["mounted"]["read_only"], option == "ro");
+        }
+        assert!(bench.ok("info a.img").contains(" clean, can be mounted read-write\n"));
+        bench.shell("rm a.img");
+    }
 }

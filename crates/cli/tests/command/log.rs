@@ -212,6 +212,26 @@ fn newfs_and_tunefs_change_the_log() {
     assert!(!bench.path("small.img").exists());
 }
 
+/// Promise: a log of a chosen size has that size: one for which there is no room is refused with
+/// what would fit, and neither the log that is there nor anything else is changed.
+#[test]
+fn a_log_that_does_not_fit_is_refused() {
+    let bench = Bench::new();
+    bench.fails("newfs -s 32m --log=60m new.img", 1, &["new.img", "no log: the longest run", "at most"]);
+    assert!(!bench.path("new.img").exists());
+    bench.ok("newfs -s 32m --log=512k a.img");
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    bench.fails("tunefs --log=100g a.img", 2, &["--log", "64k to 64m"]);
+    let ran = bench.run("tunefs -m 9 --log=60m a.img");
+    assert!(ran.code == 1 && ran.err.contains("a.img: no log: the longest run"), "{}", ran.err);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before, "a refused change");
+    let (_, most) = ran.err.split_once("choose at most ").unwrap();
+    let kib: u64 = most.split_once(" KiB").unwrap().0.parse().unwrap();
+    bench.ok(&format!("tunefs --log={kib}k a.img"));
+    assert_eq!(bench.json("info --json a.img")["file_system"]["log"]["len"], kib << 10);
+    bench.check("a.img");
+}
+
 /// Promise: the log of an unclean image is removed only with --force, and none is created there,
 /// because it would vouch for a file system that nobody has checked.
 #[test]

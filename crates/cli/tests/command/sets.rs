@@ -32,6 +32,20 @@ fn missing(bench: &Bench, member: &str) -> String {
     gone[0]["member_id"].as_str().unwrap().to_owned()
 }
 
+/// Promise: a set in one file that is too small is refused with the least size of the file, which
+/// is enough, and no file is left.
+#[test]
+fn the_least_size_of_one_file_is_named() {
+    let bench = Bench::new();
+    let ran = bench.run("newfs -t mfs -s 16m one.img");
+    assert!(ran.code == 1 && !bench.path("one.img").exists(), "{}", ran.err);
+    let start = "spindle: one.img: 16777216 bytes are too few; it takes at least ";
+    let least = ran.err.trim_end().strip_prefix(start).and_then(|rest| rest.strip_suffix(" bytes"));
+    let least = least.unwrap_or_else(|| panic!("{}", ran.err));
+    bench.ok(&format!("newfs -t mfs -s {least} one.img"));
+    assert!(bench.ok("fsck -n one.img").contains("no problems found"));
+}
+
 /// Promise: every command takes any member and finds the others, in other directories too, also by
 /// a mount; only what reads, or changes members, works beside one.
 #[test]
@@ -62,7 +76,14 @@ fn a_lost_member_is_replaced() {
     let ran = bench.run("cp text slow/d0:/more");
     assert_eq!(ran.code, 0);
     assert!(ran.err.contains("copy 1 of data storage 0 is missing"), "{}", ran.err);
-    assert_eq!(bench.run("mfs status slow/d0").code, 1);
+    let lost = bench.path("slow").canonicalize().unwrap().join("e0");
+    let was = format!("a member of the set is missing; it was last at {}", lost.display());
+    assert!(ran.err.contains(&was), "{}", ran.err);
+    // What is known of the place stays known after the set has been written without it.
+    let shown = bench.run("mfs status slow/d0");
+    assert_eq!(shown.code, 1);
+    assert!(shown.out.contains(&format!(", last at {})", lost.display())), "{}", shown.out);
+    assert_eq!(status(&bench, "fast/c0")["members"][3]["last_path"], lost.to_str().unwrap());
     let gone = missing(&bench, "slow/d0");
     bench.shell("dd if=/dev/zero of=small bs=1M count=8 status=none");
     let replace = format!("mfs replace slow/d0 {}", &gone[..8]);

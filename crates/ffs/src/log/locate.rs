@@ -40,7 +40,7 @@ const UFS_WAPBL_JOURNALLOC_END_PARTITION: u8 = 1;
 const UFS_WAPBL_JOURNALLOC_IN_FILESYSTEM: u8 = 2;
 
 /// Largest log in bytes (`UFS_WAPBL_MAX_JOURNAL_SIZE`).
-pub(crate) const MAX_LOG_BYTES: u64 = 64 << 20;
+pub const MAX_LOG_BYTES: u64 = 64 << 20;
 /// Smallest log that is made unless another is asked for, in bytes (`UFS_WAPBL_MIN_JOURNAL_SIZE`).
 pub(crate) const MIN_LOG_BYTES: u64 = 1 << 20;
 
@@ -216,7 +216,7 @@ pub(crate) fn foreign_order(superblock: &Superblock, found: &FoundLog, wish: Log
     };
     let pending = superblock.needs_log() && !matches!(found, FoundLog::None);
     let used = match wish {
-        LogUse::Wanted => true,
+        LogUse::Wanted | LogUse::Required => true,
         LogUse::IfThere => superblock.log_place().is_some(),
         LogUse::Never => pending,
     };

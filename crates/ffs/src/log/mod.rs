@@ -20,6 +20,9 @@ pub enum LogUse {
     IfThere,
     /// As [`Self::IfThere`], after making one if there is none.
     Wanted,
+    /// As [`Self::Wanted`], but without a log, or with less than the size that was asked for,
+    /// opening fails.
+    Required,
     /// Without, even if there is one.
     Never,
 }

@@ -67,8 +67,8 @@ impl Ffs {
                     let ring = Ring::new(place.at, place.len, self.log_block());
                     self.use_log(self.create_log(ring, identity)?);
                 }
-                (None, _) if options.log == LogUse::Wanted => self.make_log(options)?,
-                (None, _) => {}
+                (None, _) if options.log == LogUse::IfThere => {}
+                (None, _) => self.make_log(options)?,
             }
         }
         if recovery {
@@ -170,46 +170,60 @@ impl Ffs {
     }
 
     /// Makes a log. Where there is no room for one, or no way to say where it is, there is none,
-    /// and a warning is logged.
+    /// and a warning is logged; or this fails, where it is required.
     fn make_log(&mut self, options: &OpenOptions) -> Result<()> {
-        let without = |why: &str| log::warn!("no log: {why}; after a crash this file system needs a check");
+        let is_required = options.log == LogUse::Required;
+        let without = |why: &str, remedy: &str| {
+            let refusal = Error::unsupported(format!("no log: {why}"), remedy);
+            if is_required {
+                return Err(refusal);
+            }
+            log::warn!("{refusal}; after a crash this file system needs a check");
+            Ok(())
+        };
         if !LogPlace::can_be_kept(&self.volume.superblock.lock()) {
-            without("a superblock of this age cannot say where it is");
-            return Ok(());
+            return without(
+                "a superblock of this age cannot say where it is",
+                "only later formats can have one",
+            );
+        }
+        let asked = options.log_bytes.filter(|_| is_required);
+        if asked.is_some_and(|asked| asked > MAX_LOG_BYTES) {
+            let most = format!("choose at most {} KiB", MAX_LOG_BYTES >> 10);
+            return without("the size is larger than any log", &most);
         }
         let Some(wanted) = log_bytes(self.layout(), options.log_bytes) else {
-            without("the file system is too small");
-            return Ok(());
+            return without("the file system is too small for one of the default size", "choose its size");
         };
         if !self.is_enough_log(wanted) {
             let least = Wapbl::least_bytes(self.log_block(), self.volume.operation_sectors()) >> 10;
-            without(&format!("{wanted} bytes are too few, at least {least} KiB are needed"));
-            return Ok(());
+            return without(&format!("{wanted} bytes are too few"), &format!("choose at least {least} KiB"));
         }
         if self.volume.dialect != Dialect::NetBsd && self.has_file_in_place_of_log()? {
-            without(&format!(
-                "/{} is there, and is no log of this file system; rename or remove it, and mount again",
-                String::from_utf8_lossy(LOG_NAME)
-            ));
-            return Ok(());
+            let name = String::from_utf8_lossy(LOG_NAME);
+            let why = format!("/{name} is there, and is no log of this file system");
+            return without(&why, "rename or remove it, and try again");
         }
         // Before anything is written: all of them will be needed.
         (0..self.layout().fs_ncg).try_for_each(|cgx| self.volume.view_group(cgx, |_| ()))?;
-        let Some((at, blocks)) = self.free_run(wanted >> self.layout().fs_bshift)? else {
-            without("there is no run of free blocks that is long enough");
-            return Ok(());
-        };
+        let (at, blocks) = self.free_run(wanted >> self.layout().fs_bshift)?;
         let len = blocks << self.layout().fs_bshift;
+        let is_enough = self.is_enough_log(len);
+        if !is_enough || asked.is_some() && len < wanted {
+            let kib = len >> 10;
+            let why = format!("the longest run of free blocks has {kib} KiB");
+            let smaller = format!("free some space, or choose at most {kib} KiB");
+            return without(&why, if is_enough { &smaller } else { "free some space" });
+        }
         let ring = Ring::new(self.layout().byte(at), len, self.log_block());
         let identity = self.volume.superblock.lock().identity();
         self.use_log(self.create_log(ring, identity)?);
         let ino = match self.make_log_file(at, blocks) {
             Ok(ino) => ino,
             Err(Error::NoSpace) => {
-                without("there is no room for its file");
                 self.volume.cache.set_log(None);
                 self.volume.log = None;
-                return Ok(());
+                return without("there is no room for its file", "free some space");
             }
             Err(error) => return Err(error),
         };
@@ -233,11 +247,11 @@ impl Ffs {
         Ok(self.find_entry(root.ino, &root.state.read(), LOG_NAME)?.is_some())
     }
 
-    /// Returns a run of `blocks` free blocks, or the longest there is if a log can be of that size;
-    /// the groups in the middle are looked at first.
-    fn free_run(&self, blocks: u64) -> Result<Option<(Frag, u64)>> {
+    /// Returns a run of `blocks` free blocks, or the longest there is; the groups in the middle are
+    /// looked at first.
+    fn free_run(&self, blocks: u64) -> Result<(Frag, u64)> {
         let frag = self.layout().fs_frag;
-        let mut best: Option<(Frag, u64)> = None;
+        let mut best = (Frag(0), 0);
         let middle = self.layout().fs_ncg / 2;
         for cgx in (middle..self.layout().fs_ncg).chain((0..middle).rev()) {
             let wanted = u32::try_from(blocks).unwrap_or(u32::MAX);
@@ -264,14 +278,14 @@ impl Ffs {
                 }
                 best
             })?;
-            if u64::from(found) > best.map_or(0, |(_, blocks)| blocks) {
-                best = Some((self.layout().cgbase(cgx) + u64::from(bno), found.into()));
+            if u64::from(found) > best.1 {
+                best = (self.layout().cgbase(cgx) + u64::from(bno), found.into());
             }
             if u64::from(found) >= blocks {
                 break;
             }
         }
-        Ok(best.filter(|(_, found)| self.is_enough_log(found << self.layout().fs_bshift)))
+        Ok(best)
     }
 
     /// Makes the file whose blocks are `blocks` from `at`.

@@ -4,6 +4,7 @@
 use super::{Access, DEFAULT_COMMIT, MountOptions, WriteLimit, values::Given};
 use crate::{Error, Result};
 use spindle_vfs::{AtimePolicy, GroupRule};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Each thread has a request buffer, so a typing error must not start thousands of threads.
@@ -13,8 +14,9 @@ const MAX_COMMIT_SECS: u32 = 300;
 const MAX_CLUSTER_BYTES: u64 = 16 << 20;
 /// In less memory than some blocks every read would evict what the next one needs.
 const MIN_FILE_CACHE_BYTES: u64 = 1 << 20;
-/// A smaller log could not hold the largest operation.
-const MIN_LOG_BYTES: u64 = 64 << 10;
+/// A smaller log could not hold the largest operation; a larger one takes longer to replay, and is
+/// never made.
+const LOG_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
 /// The largest number of a user or a group; the next one means none.
 const MAX_ID: u32 = u32::MAX - 1;
 
@@ -316,8 +318,8 @@ const ROWS: &[Row] = &[
     Row {
         words: &[valued("logsize", "SIZE", |o, given| {
             let bytes = given.size()?;
-            if bytes < MIN_LOG_BYTES {
-                return Err(given.wrong("must be at least 64k; use nolog to do without a log"));
+            if !LOG_BYTES.contains(&bytes) {
+                return Err(given.wrong("must be 64k to 64m; use nolog to do without a log"));
             }
             o.log_bytes = Some(bytes);
             Ok(())

@@ -36,56 +36,11 @@ pub fn table(table: &Table) -> String {
         }
     }
     let mut out = format!("{}\n\n", wrapped(&table.title, "  "));
-    let heads: Vec<Vec<String>> = table
-        .columns
-        .iter()
-        .zip(&widths)
-        .map(|(column, widths)| in_lines(&column.name, total(widths)))
-        .collect();
-    let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
-    for n in 0..lines {
-        let cells = heads.iter().enumerate().map(|(c, head)| {
-            // The last lines are level.
-            let part = (n + head.len()).checked_sub(lines).map_or("", |n| &head[n]);
-            let width = total(&widths[c]);
-            if triple[c] { center(part, width) } else { pad(part, width, is_text(table, c)) }
-        });
-        push(&mut out, cells);
-    }
-    if triple.contains(&true) {
-        let subs = widths.iter().flat_map(|widths| {
-            let plain = widths.len() == 1;
-            widths
-                .iter()
-                .zip(SUB)
-                .enumerate()
-                .map(move |(s, (&width, sub))| pad(if plain { "" } else { sub }, width, s == RATIO))
-        });
-        push(&mut out, subs);
-    }
-    push(&mut out, widths.iter().map(|widths| "-".repeat(total(widths))));
-    for line in &body {
-        let mut labels = in_lines(&line[0][0], widths[0][0]).into_iter();
-        let cells = line.iter().enumerate().flat_map(|(c, parts)| {
-            let left = is_text(table, c);
-            let widths = &widths[c];
-            if c == 0 && !triple[0] {
-                vec![pad(&labels.next().unwrap_or_default(), widths[0], left)]
-            } else if parts.len() == widths.len() {
-                parts
-                    .iter()
-                    .zip(widths)
-                    .enumerate()
-                    .map(|(s, (part, &width))| pad(part, width, left || s == RATIO))
-                    .collect::<Vec<_>>()
-            } else {
-                // A plain cell in a column of comparisons: the number is aligned with ours.
-                vec![pad(&parts[0], total(&widths[..2]), left), " ".repeat(widths[2])]
-            }
-        });
-        let cells: Vec<_> = cells.collect();
-        push(&mut out, cells);
-        labels.for_each(|label| push(&mut out, [label]));
+    for (n, columns) in blocks(&widths).into_iter().enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        push_block(&mut out, table, &body, (&triple, &widths), &columns);
     }
     if let Some(note) = &table.note {
         out.push_str(&wrapped(note, ""));
@@ -96,6 +51,76 @@ pub fn table(table: &Table) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Returns the columns of each block of a table. One that is too wide is continued below, with its
+/// labels again, if that makes it fit.
+fn blocks(widths: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let width = |columns: &[usize]| columns.iter().map(|&c| total(&widths[c]) + GAP.len()).sum::<usize>();
+    let mut blocks = vec![vec![0]];
+    for (c, column) in widths.iter().enumerate().skip(1) {
+        let last = blocks.len() - 1;
+        let is_full = width(&blocks[last]) + total(column) > WIDTH;
+        if is_full && blocks[last].len() > 1 {
+            blocks.push(vec![0, c]);
+        } else {
+            blocks[last].push(c);
+        }
+    }
+    let fits = blocks.iter().all(|columns| width(columns) <= WIDTH + GAP.len());
+    if fits { blocks } else { vec![(0..widths.len()).collect()] }
+}
+
+/// Adds some columns of a table, with their headings.
+fn push_block(
+    out: &mut String,
+    table: &Table,
+    body: &[Line],
+    (triple, widths): (&[bool], &[Vec<usize>]),
+    columns: &[usize],
+) {
+    let head = |&c: &usize| in_lines(&table.columns[c].name, total(&widths[c]));
+    let heads: Vec<Vec<String>> = columns.iter().map(head).collect();
+    let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+    for n in 0..lines {
+        let cells = columns.iter().zip(&heads).map(|(&c, head)| {
+            // The last lines are level.
+            let part = (n + head.len()).checked_sub(lines).map_or("", |n| &head[n]);
+            let width = total(&widths[c]);
+            if triple[c] { center(part, width) } else { pad(part, width, is_text(table, c)) }
+        });
+        push(out, cells);
+    }
+    if columns.iter().any(|&c| triple[c]) {
+        let subs = columns.iter().flat_map(|&c| {
+            let plain = widths[c].len() == 1;
+            widths[c]
+                .iter()
+                .zip(SUB)
+                .enumerate()
+                .map(move |(s, (&width, sub))| pad(if plain { "" } else { sub }, width, s == RATIO))
+        });
+        push(out, subs);
+    }
+    push(out, columns.iter().map(|&c| "-".repeat(total(&widths[c]))));
+    for line in body {
+        let mut labels = in_lines(&line[0][0], widths[0][0]).into_iter();
+        let mut cells = Vec::new();
+        for &c in columns {
+            let (parts, widths, left) = (&line[c], &widths[c], is_text(table, c));
+            if c == 0 && !triple[0] {
+                cells.push(pad(&labels.next().unwrap_or_default(), widths[0], left));
+            } else if parts.len() == widths.len() {
+                let parts = parts.iter().zip(widths).enumerate();
+                cells.extend(parts.map(|(s, (part, &width))| pad(part, width, left || s == RATIO)));
+            } else {
+                // A plain cell in a column of comparisons: the number is aligned with ours.
+                cells.extend([pad(&parts[0], total(&widths[..2]), left), " ".repeat(widths[2])]);
+            }
+        }
+        push(out, cells);
+        labels.for_each(|label| push(out, [label]));
+    }
 }
 
 /// Returns the texts of a row; adds its notes to `notes`.
@@ -292,6 +317,36 @@ kind                 heading  heading  things  heading  heading  things  heading
 what a rather long         0        1       2        3        4       5        6
 label says of a row
 ";
+        assert_eq!(text, expected, "{text}");
+    }
+
+    /// Promise: a table whose figures are too wide is continued below with its labels again, and no
+    /// line is wider than the page.
+    #[test]
+    fn wide_tables_are_continued() {
+        let columns = (0..4).map(|n| Column::new(format!("column {n}"), 0));
+        let mut found = Table::new("Wide", [Column::new("kind", 0)].into_iter().chain(columns));
+        let cells = (0..4).map(|n| Cell::Text(format!("{n}").repeat(24)));
+        found.row([Cell::Text("opened".into())].into_iter().chain(cells));
+        let text = table(&found);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        let expected = format!(
+            "\
+Wide
+
+kind    column 0                  column 1
+------  ------------------------  ------------------------
+opened  {}  {}
+
+kind    column 2                  column 3
+------  ------------------------  ------------------------
+opened  {}  {}
+",
+            "0".repeat(24),
+            "1".repeat(24),
+            "2".repeat(24),
+            "3".repeat(24)
+        );
         assert_eq!(text, expected, "{text}");
     }
 

@@ -40,9 +40,21 @@ pub struct FoundSet {
     pub members: Vec<FoundMember>,
     /// The areas of read-only classes, in the order of the classes.
     pub read_only: Vec<FoundArea>,
+    /// Where the members that were not found were when the set was last opened to
+    /// write, as far as the others know, by their identities.
+    pub away: Vec<Place>,
     /// Why a member that is needed and was not found cannot be opened where it was when the set was
     /// last opened to write, if it is there: it is not permitted, or it is in use.
     pub refused: Option<spindle_device::Error>,
+}
+
+impl FoundSet {
+    /// Returns the newest label of the members; none if there are none.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Label> {
+        let labels = self.members.iter().map(|member| &member.label);
+        labels.max_by_key(|label| (label.epoch, label.settled))
+    }
 }
 
 /// Finds the members of the set that `spec` is a member of, and its read-only areas. Those that are
@@ -70,11 +82,14 @@ pub fn find(spec: &Spec) -> Result<FoundSet> {
         search.look_at(&absolute(&candidate))?;
     }
     let away = |(id, _): &&Place| search.found.iter().all(|member| member.label.member_id != *id);
-    let needed = |(id, _): &&Place| {
-        let newest = search.newest();
-        newest.members().contains(id) && !newest.is_useless(*id)
-    };
-    let refused = places.iter().filter(away).filter(needed).find_map(|(_, path)| refusal(path));
+    let needed = |(id, _): &&Place| !search.newest().is_useless(*id);
+    let mut gone: Vec<Place> = Vec::new();
+    for place in places.iter().filter(away).filter(|(id, _)| search.newest().members().contains(id)) {
+        if gone.iter().all(|(id, _)| *id != place.0) {
+            gone.push(place.clone());
+        }
+    }
+    let refused = gone.iter().filter(needed).find_map(|(_, path)| refusal(path));
     if let Some(error) = &refused {
         log::warn!("{error}: this member of the set is left out");
     }
@@ -83,7 +98,7 @@ pub fn find(spec: &Spec) -> Result<FoundSet> {
     let order = search.newest().members();
     let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
     search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
-    Ok(FoundSet { members: search.found, read_only, refused })
+    Ok(FoundSet { members: search.found, read_only, away: gone, refused })
 }
 
 /// Returns the areas of the read-only classes that are among the candidates.

@@ -5,6 +5,7 @@ use super::find::{FoundArea, FoundMember, find, is_same};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_with};
 use crate::newfs::{Created, open_new};
+use crate::text;
 use spindle_clock::Mutex;
 use spindle_device::{Caching, Claim, Device, Spec};
 use spindle_mfs::{Area, Set, read_label};
@@ -31,9 +32,14 @@ impl OpenSet {
     /// Does the same; `without_log` gives up log storage that is missing.
     pub(super) fn open_as(spec: &Spec, options: &OpenOptions, without_log: bool) -> Result<Self> {
         let found = find(spec)?;
-        if let Some(error) = found.refused.filter(|_| !options.read_only) {
+        if let Some(error) = found.refused.as_ref().filter(|_| !options.read_only) {
             let remedy = "make it available, or move it away if the set should go on without it";
             return Err(Error::new(format!("{error}; it is a member of the set: {remedy}")));
+        }
+        let is_needed = |id| found.newest().is_some_and(|label| !label.is_useless(id));
+        for (_, path) in found.away.iter().filter(|(id, _)| found.refused.is_none() && is_needed(*id)) {
+            let path = text::quoted(path.as_bytes());
+            log::warn!("{spec}: a member of the set is missing; it was last at {path}");
         }
         let members = open_members(spec, found.members, options)?;
         let areas = found.read_only.iter().filter_map(open_found);

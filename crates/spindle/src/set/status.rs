@@ -50,6 +50,10 @@ pub struct AreaStatus {
 pub struct MemberStatus {
     /// Where it is, if it was found.
     pub path: Option<String>,
+    /// Where one that was not found was when the set was last opened to write, if another member
+    /// knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_path: Option<String>,
     /// Its identity, in hexadecimal digits.
     pub member_id: String,
     /// Its areas.
@@ -163,13 +167,15 @@ impl Status {
     ///
     /// # Errors
     /// If the label's sizes are impossible.
-    pub fn of(FoundSet { members: found, read_only, .. }: &FoundSet) -> Result<Self> {
-        let newest = found.iter().map(|member| &member.label);
-        let Some(label) = newest.max_by_key(|label| (label.epoch, label.settled)) else {
-            return Err(crate::Error::new("no members"));
-        };
+    pub fn of(set: &FoundSet) -> Result<Self> {
+        let FoundSet { members: found, read_only, away, .. } = set;
+        let label = set.newest().ok_or_else(|| crate::Error::new("no members"))?;
         let layout = Layout::of(label)?;
-        let members = label.members().into_iter().map(|id| member_status((label, &layout), found, id));
+        let last_path = |id| away.iter().find(|(of, _)| *of == id).map(|(_, path)| path.clone());
+        let members = label.members().into_iter().map(|id| MemberStatus {
+            last_path: last_path(id),
+            ..member_status((label, &layout), found, id)
+        });
         let members = members.chain(area_statuses(label, read_only)).collect();
         let mount = ask_mount(label, found)?;
         let (storage, in_use, unreadable) = match look(found, read_only) {
@@ -277,7 +283,7 @@ fn area_statuses(label: &Label, found: &[FoundArea]) -> Vec<MemberStatus> {
             state: if place.is_some() { AreaState::Whole } else { AreaState::Missing },
         };
         let path = place.map(|area| area.spec.to_string());
-        Some(MemberStatus { path, member_id: hexadecimal(print.id()), areas: vec![area] })
+        Some(MemberStatus { path, last_path: None, member_id: hexadecimal(print.id()), areas: vec![area] })
     };
     label.read_only.iter().filter_map(status).collect()
 }
@@ -303,6 +309,7 @@ fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: 
     });
     MemberStatus {
         path: member.map(|member| member.spec.to_string()),
+        last_path: None,
         member_id: hexadecimal(id),
         areas: areas.collect(),
     }

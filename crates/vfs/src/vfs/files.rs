@@ -5,7 +5,6 @@
 //! not move during an append. Invariant: an inode has a [`Shared`] exactly while it has handles or
 //! calls in progress, and references that are forgotten in the meantime are counted there: a handle
 //! closed during a call does not free the file under the call.
-//! closed under a call does not take the file away from it.
 
 use super::Vfs;
 use crate::access::{self, Access, Cred, S_ISGID, S_ISUID};

@@ -122,7 +122,9 @@ impl FileSystem for Through {
         if !self.is_regular(ino) {
             return self.0.fs().write(ino, offset, data, by);
         }
-        let handle = self.0.open(&cred(by), ino, OpenFlags::WRITE)?;
+        // Of a file with the flag of appending the front opens only what appends.
+        let append = offset == self.0.getattr(ino)?.size;
+        let handle = self.0.open(&cred(by), ino, OpenFlags { append, ..OpenFlags::WRITE })?;
         let n = self.0.write(&cred(by), handle, offset, data);
         self.0.close(handle)?;
         n
@@ -136,7 +138,7 @@ impl FileSystem for Through {
         if !self.is_regular(ino) {
             return self.0.fs().fallocate(ino, mode, offset, len, by);
         }
-        let handle = self.0.open(&cred(by), ino, OpenFlags::WRITE)?;
+        let handle = self.0.open(&cred(by), ino, OpenFlags { append: true, ..OpenFlags::WRITE })?;
         let done = self.0.fallocate(handle, mode, offset, len);
         self.0.close(handle)?;
         done

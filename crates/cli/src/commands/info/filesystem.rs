@@ -1,11 +1,13 @@
 //! The report of `spindle info` on a fast file system: its superblock, with the numbers of dumpfs.
 
+use super::found::FoundInfo;
 use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle::detect::version_name;
+use spindle::set::MountedAt;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
@@ -29,6 +31,8 @@ pub struct FileSystemInfo {
     copy_at: Option<u64>,
     size_bytes: u64,
     clean: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mounted: Option<MountedAt>,
     writable: bool,
     pub objections: Vec<Objection>,
     volume_name: String,
@@ -150,9 +154,15 @@ fn writer(replay: &Replay) -> &'static str {
 
 impl FileSystemInfo {
     /// Collects the report from a superblock and the log on the device.
-    pub fn of(superblock: &Superblock, device: &dyn Device) -> spindle_vfs::Result<Self> {
+    pub fn of(
+        superblock: &Superblock,
+        device: &dyn Device,
+        mounted: Option<MountedAt>,
+    ) -> spindle_vfs::Result<Self> {
         let Superblock { fs, layout, dialect, .. } = superblock;
-        let objections = superblock.objections(device)?;
+        // The mount has met them, or was forced.
+        let is_written = mounted.as_ref().is_some_and(|at| !at.read_only);
+        let objections = if is_written { Vec::new() } else { superblock.objections(device)? };
         let totals = superblock.totals();
         let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
         let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
@@ -182,6 +192,7 @@ impl FileSystemInfo {
             copy_at: copy_of(superblock),
             size_bytes: layout.fs_size << layout.fs_fshift,
             clean: superblock.is_marked_clean(),
+            mounted,
             writable: objections.is_empty(),
             objections,
             volume_name: text_of(superblock.volume_name()),
@@ -228,17 +239,21 @@ impl FileSystemInfo {
     /// Returns format, dialect, size and state in one line.
     pub fn summary(&self) -> String {
         let state = match (self.copy_at, self.clean) {
-            (Some(_), _) => "free space and state unknown".into(),
-            (None, true) => format!("{} free, clean", number::bytes(self.free_bytes)),
-            (None, false) => format!("{} free, not clean", number::bytes(self.free_bytes)),
+            (Some(_), _) => {
+                FoundInfo::state(self.mounted.as_ref(), "free space and state unknown", self.writable)
+            }
+            (None, clean) => {
+                let free = number::bytes(self.free_bytes);
+                let clean = if clean { "clean" } else { "not clean" };
+                format!("{free} free, {}", FoundInfo::state(self.mounted.as_ref(), clean, self.writable))
+            }
         };
         format!(
-            "{} of {}, {}-endian, {}, {state}, {}",
+            "{} of {}, {}-endian, {}, {state}",
             self.format,
             self.dialect,
             self.byte_order,
             number::bytes(self.size_bytes),
-            if self.writable { "can be mounted read-write" } else { "mounts read-only" },
         )
     }
 
@@ -252,7 +267,7 @@ impl FileSystemInfo {
             row("volume", self.volume_name.clone())?;
         }
         if !self.last_mounted_on.is_empty() {
-            row("mounted on", self.last_mounted_on.clone())?;
+            row("last mount", self.last_mounted_on.clone())?;
         }
         row("written", format!("{}  id {}", self.last_written, self.fs_id))?;
         if !self.flags.is_empty() {

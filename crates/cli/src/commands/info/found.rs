@@ -4,10 +4,13 @@ use super::filesystem::FileSystemInfo;
 use super::mfs::SetInfo;
 use super::old::OldInfo;
 use crate::error::Result;
+use crate::mount_point;
 use crate::output::Output;
+use crate::text;
 use serde::Serialize;
 use spindle::detect::Found;
-use spindle_device::Device;
+use spindle::set::MountedAt;
+use spindle_device::{Device, Spec};
 use spindle_vfs::Objection;
 
 #[derive(Debug, Serialize)]
@@ -19,10 +22,12 @@ pub enum FoundInfo {
 }
 
 impl FoundInfo {
-    pub fn of(found: &Found, device: &dyn Device) -> Result<Self> {
+    /// Collects the report of what was found on the device that `spec` names.
+    pub fn of(found: &Found, device: &dyn Device, spec: &Spec) -> Result<Self> {
+        let mounted = || mount_point::of_image(spec);
         Ok(match found {
-            Found::Ffs(superblock) => Self::Ffs(Box::new(FileSystemInfo::of(superblock, device)?)),
-            Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, device)?)),
+            Found::Ffs(superblock) => Self::Ffs(Box::new(FileSystemInfo::of(superblock, device, mounted())?)),
+            Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, device, mounted())?)),
             Found::Mfs(label) => Self::Mfs(Box::new(SetInfo::of(label, &device.info().name)?)),
         })
     }
@@ -42,6 +47,18 @@ impl FoundInfo {
             Self::Ffs(info) => &info.objections,
             Self::Old(info) => &info.objections,
             Self::Mfs(info) => &info.objections,
+        }
+    }
+
+    /// Returns the state of a file system that may be mounted, and how it can be mounted: while it
+    /// is mounted read-write it is marked as not clean, which says nothing of damage.
+    pub fn state(mounted: Option<&MountedAt>, clean: &str, writable: bool) -> String {
+        let dir = |at: &MountedAt| text::quoted(at.dir.as_bytes());
+        match mounted {
+            Some(at) if at.read_only => format!("{clean}, mounted read-only on {}", dir(at)),
+            Some(at) => format!("mounted read-write on {}", dir(at)),
+            None if writable => format!("{clean}, can be mounted read-write"),
+            None => format!("{clean}, mounts read-only"),
         }
     }
 

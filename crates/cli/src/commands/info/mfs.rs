@@ -156,7 +156,11 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         )?;
     }
     for member in &status.members {
-        let path = member.path.clone().unwrap_or_else(|| format!("(member {})", member.member_id));
+        let path = member.path.clone().unwrap_or_else(|| {
+            let last =
+                member.last_path.as_ref().map(|path| format!(", last at {}", text::quoted(path.as_bytes())));
+            format!("(member {}{})", member.member_id, last.unwrap_or_default())
+        });
         for area in &member.areas {
             let state = match area.state {
                 AreaState::Whole => "",

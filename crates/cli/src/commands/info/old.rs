@@ -1,10 +1,12 @@
 //! The report of `spindle info` on an old file system.
 
+use super::found::FoundInfo;
 use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
+use spindle::set::MountedAt;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_report::number;
@@ -20,6 +22,8 @@ pub struct OldInfo {
     bsize: u32,
     size_bytes: u64,
     clean: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mounted: Option<MountedAt>,
     writable: bool,
     pub objections: Vec<Objection>,
     /// Not of a guessed super-block, nor are its names, counts and interleave.
@@ -39,10 +43,16 @@ pub struct OldInfo {
 }
 
 impl OldInfo {
-    pub fn of(detected: &Detected, device: &dyn Device) -> spindle_vfs::Result<Self> {
+    pub fn of(
+        detected: &Detected,
+        device: &dyn Device,
+        mounted: Option<MountedAt>,
+    ) -> spindle_vfs::Result<Self> {
         let superblock = &detected.superblock;
         let (format, layout) = (superblock.format, superblock.layout()?);
-        let objections = detected.objections(device);
+        // The mount has met them, or was forced.
+        let is_written = mounted.as_ref().is_some_and(|at| !at.read_only);
+        let objections = if is_written { Vec::new() } else { detected.objections(device) };
         let name = |bytes: &[u8]| text::encoded(bytes.split(|&b| b == 0).next().unwrap_or_default());
         Ok(Self {
             version: text::old_family(format.family),
@@ -51,6 +61,7 @@ impl OldInfo {
             bsize: format.bsize,
             size_bytes: u64::from(layout.s_fsize) * u64::from(format.bsize),
             clean: superblock.is_clean() && detected.unusable.is_none(),
+            mounted,
             writable: objections.is_empty(),
             objections,
             last_written: detected
@@ -77,11 +88,11 @@ impl OldInfo {
             (_, false) => "not clean",
         };
         format!(
-            "{}, {}-endian, {}, {clean}, {}",
+            "{}, {}-endian, {}, {}",
             self.version,
             self.byte_order,
             number::bytes(self.size_bytes),
-            if self.writable { "can be mounted read-write" } else { "mounts read-only" },
+            FoundInfo::state(self.mounted.as_ref(), clean, self.writable),
         )
     }
 
