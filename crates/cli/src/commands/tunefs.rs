@@ -202,6 +202,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if let Some(change) = args.log {
             // Whatever refuses it is met before anything is written.
             let rehearsal: Arc<dyn Device> = Arc::new(CowDevice::new(device.clone()));
+            tune(&*rehearsal, &tuning, options).context(image)?;
             set_log(&rehearsal, change, before, args.write.force).context(image)?;
         }
         let report = tune(&*device, &tuning, options).context(image)?;
