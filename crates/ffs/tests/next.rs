@@ -232,8 +232,8 @@ fn make_nextstep(device: &MemoryDevice) {
 }
 
 /// Promise: NEXTSTEP's file systems, with the inodes of 4.3BSD, are distinguished by their root
-/// directory, read and found clean, in both byte orders and on CD-ROMs with sectors of 2048 bytes;
-/// nothing is written to them, not with force either.
+/// directory, read and found clean, in both byte orders; nothing is written to them, not with force
+/// either.
 #[test]
 fn nextstep_is_read() {
     for endian in [Endian::Little, Endian::Big] {
