@@ -204,7 +204,7 @@ fn images_of_real_systems_come_back() -> Result<()> {
         let path = image.path().display().to_string();
         bench.spindle(&format!("dump -0 -f stream {path}"))?;
         bench.spindle("restore -r -f stream --to back")?;
-        export(image.path(), &bench.path("wanted"))?;
+        export(&image.path(), &bench.path("wanted"))?;
         same(&bench.list("wanted")?, &bench.list("back")?, image.name);
     }
     Ok(())

@@ -35,8 +35,9 @@ use std::process::ExitCode;
     file that was removed in an orderly way, the name is left, but not where its data was.
     Spindle also erases the name. An inode has pointers if the system went down in between,
     or if something else freed it. Of other systems nothing is said here.
-    Inodes without names that are in use are shown by the option --lost of ls and cp, and get
-    names by fsck -y.
+    An inode that was removed while it was open is freed by fsck and by the next mount: save it
+    before with spindle debug (dump). Other inodes without names that are in use are shown by the
+    option --lost of ls and cp, and get names by fsck -y.
 
 EXIT CODES
     0  done, also if nothing was found    1  failed    2  invalid command line
@@ -244,7 +245,10 @@ pub fn show(out: &mut Output, layout: &Layout, deleted: &Deleted) -> Result<()> 
         ))?;
     }
     for ino in &deleted.unlinked {
-        out.line(format!("inode {ino} has no names, but is in use; see ls --lost"))?;
+        out.line(format!(
+            "inode {ino} was removed while it was open; spindle debug IMAGE 'dump <{ino}> FILE' saves it, \
+             fsck frees it"
+        ))?;
     }
     for ino in &deleted.unnamed {
         out.line(format!("inode {ino} is in use, but no directory names it; see ls --lost"))?;

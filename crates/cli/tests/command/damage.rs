@@ -485,6 +485,25 @@ fn the_remedy_of_a_lost_super_block_works() {
     }
 }
 
+/// Promise: without a super-block, nothing distinguishes families with the same inodes and blocks,
+/// so none of them is recommended for a repair, and all are named.
+#[test]
+fn a_lost_super_block_has_several_formats() {
+    let bench = Bench::new();
+    bench.write("src/file", "x\n");
+    for (format, other, bsize) in [("sysv-512", "v7-512-le", 512), ("sysv", "bsd-1024-le", 1024)] {
+        bench.shell("rm -f good.img");
+        bench.ok(&format!("import -t {format} -s 4m src good.img"));
+        spoil(&bench, 512, 512);
+        let said = bench.run("cat bad.img:/file");
+        assert_eq!((said.code, said.out.as_str()), (0, "x\n"), "{}", said.err);
+        assert!(said.err.contains("-t with the format that it has"), "{}", said.err);
+        for named in [other.to_owned(), format!("sysv-{bsize}-le"), format!("sysv16-{bsize}-le")] {
+            assert!(said.err.contains(&named), "{named}: {}", said.err);
+        }
+    }
+}
+
 /// Promise: a directory of an old file system whose entries are zeros is named as damaged by all
 /// commands that read it, which go on with the rest.
 #[test]

@@ -105,6 +105,21 @@ fn refused_ones_stay() {
     bench.fails("growfs -s 8m none.img", 1, &["none.img"]);
 }
 
+/// Promise: the smallest size of a file system with a log has room for the log, which is as long as
+/// before; showing that size warns of nothing.
+#[test]
+fn the_smallest_size_has_room_for_the_log() {
+    for options in ["", "--dialect netbsd", "-O 1 --dialect sun"] {
+        let bench = Bench::new();
+        bench.ok(&format!("newfs -s 64m --log=2m {options} a.img"));
+        assert!(bench.ok("growfs --shrink -N a.img").contains("would shrink from 64 MiB to "), "{options}");
+        let shrunk = bench.json("growfs --json --shrink a.img");
+        assert!((2 << 20..16 << 20).contains(&shrunk["new_bytes"].as_u64().unwrap()), "{options}: {shrunk}");
+        assert_eq!(bench.json("info --json a.img")["file_system"]["log"]["len"], 2 << 20, "{options}");
+        bench.check("a.img");
+    }
+}
+
 /// Promise: with --shrink a file system becomes as small as is asked for, or as can be; its files
 /// stay, the file is cut off only when that is asked for, and -N writes nothing.
 #[test]

@@ -218,16 +218,16 @@ fn log_in_the_way(superblock: &Superblock, bytes: u64) -> Option<LogPlace> {
 }
 
 /// Makes a log as long as the one that was in the way.
+///
+/// # Errors
+/// [`Error::NoSpace`] if there is no room for it.
 fn make_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>, place: LogPlace) -> Result<()> {
-    let options = OpenOptions { log: LogUse::Wanted, log_bytes: Some(place.len), ..OpenOptions::default() };
-    let ffs = Ffs::open(device.clone(), clock.clone(), &options)?;
-    let made = ffs.superblock().log_place().is_some();
-    ffs.unmount()?;
-    if made {
-        return Ok(());
+    let options = OpenOptions { log: LogUse::Required, log_bytes: Some(place.len), ..OpenOptions::default() };
+    match Ffs::open(device.clone(), clock.clone(), &options) {
+        Ok(ffs) => ffs.unmount(),
+        Err(Error::Unsupported { .. }) => Err(Error::NoSpace),
+        Err(error) => Err(error),
     }
-    let remedy = "name a larger size (-s), or remove the log first (spindle tunefs --log=none)";
-    Err(refused("there would be no room for its log", remedy))
 }
 
 /// Enters the sizes of `smaller` into the superblock, its replicas and the last group.

@@ -39,7 +39,12 @@ impl Superblock {
             return Err(complaint);
         }
         let superblock = guesses.remove(0);
-        let others = guesses.iter().map(|other| other.format).collect();
+        let mut others = Vec::new();
+        if format.is_none() {
+            others = alike(superblock.format);
+            others
+                .extend(guesses.iter().flat_map(|guess| [vec![guess.format], alike(guess.format)].concat()));
+        }
         let unusable = match complaint {
             Error::Corrupt { what, .. } => format!("its super-block cannot be used ({what})"),
             _ => "its super-block is lost".into(),
@@ -61,9 +66,8 @@ impl Superblock {
     }
 }
 
-/// Returns a format for each way in which inodes and directories can be read: families differ in
-/// their super-blocks only.
-fn readable_formats() -> Vec<Format> {
+/// Returns all formats.
+fn formats() -> Vec<Format> {
     let mut formats = Format::UNMARKED.to_vec();
     for endian in [Endian::Little, Endian::Big, Endian::Pdp] {
         for bsize in [512, 1024, 2048] {
@@ -73,7 +77,19 @@ fn readable_formats() -> Vec<Format> {
         }
     }
     formats.retain(|format| format.is_possible());
-    let mut seen = Vec::new();
+    formats
+}
+
+/// Returns the other formats that differ from this one in the super-block only.
+fn alike(format: Format) -> Vec<Format> {
+    let is_alike = |other: &Format| (other.bsize, other.endian) == (format.bsize, format.endian);
+    formats().into_iter().filter(|other| is_alike(other) && *other != format).collect()
+}
+
+/// Returns a format for each way in which inodes and directories can be read: families differ in
+/// their super-blocks only.
+fn readable_formats() -> Vec<Format> {
+    let (mut formats, mut seen) = (formats(), Vec::new());
     formats.retain(|format| {
         let new = !seen.contains(&(format.bsize, format.endian));
         seen.push((format.bsize, format.endian));

@@ -205,8 +205,13 @@ impl Detected {
             object(reason, remedy, false);
         }
         if let Some(why) = &self.unusable {
+            let which = if self.others.is_empty() {
+                format!("-t {format}")
+            } else {
+                "-t with the format that it has".into()
+            };
             let remedy =
-                format!("copy its files away, or run spindle fsck -y -t {format}, which makes a new one");
+                format!("copy its files away, or run spindle fsck -y {which}, which makes a new one");
             object(format!("{why}; its sizes are guessed"), remedy, false);
         }
         if !self.superblock.is_clean() {
