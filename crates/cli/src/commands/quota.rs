@@ -41,7 +41,7 @@ EXAMPLES
     spindle quota edit disk.img -u bob -u carol -p alice
     spindle quota report disk.img
     spindle mount -o userquota,groupquota disk.img /mnt
-    spindle quota on netbsd.img                quotas inside, of users and groups")]
+    spindle quota on netbsd.img")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
