@@ -1,6 +1,10 @@
 //! Quotas: what is charged is what a count of all inodes finds, and what is over a limit is refused
 //! without a change.
 
+#[path = "quota/asked.rs"]
+mod asked;
+
+use asked::{USER, ask, create, is_refused, limit, quota};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::ManualClock;
@@ -10,8 +14,7 @@ use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::quota::{Edit, Kind, Limits, Quota, Sheet, Task, Usage};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, QuotaFiles};
 use spindle_vfs::{
-    Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Result, SetAttr,
-    XattrMode,
+    Attr, Error, FallocateMode, FileKind, FileSystem, Privilege, RenameMode, Result, SetAttr, XattrMode,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -147,38 +150,6 @@ fn walked(fs: &Ffs) -> [BTreeMap<u32, Usage>; 2] {
     }
     sums
 }
-
-/// Does what is asked about quotas.
-fn ask(fs: &Ffs, task: &Task) -> Result<Vec<Sheet>> {
-    fs.quota(task, &mut |_, _| ControlFlow::Continue(()))
-}
-
-fn create(fs: &Ffs, name: &str, kind: FileKind, owner: (u32, u32), by: Privilege) -> Result<Ino> {
-    let target = [b't'; 200];
-    let target = if kind == FileKind::Symlink { &target[..] } else { b"" };
-    let node = NewNode { uid: owner.0, gid: owner.1, target, ..NewNode::new(kind, 0o755) };
-    let made = fs.create(fs.root(), name.as_bytes(), &node, by)?;
-    fs.forget(made.ino, 1);
-    Ok(made.ino)
-}
-
-fn limit(fs: &Ffs, kind: Kind, id: u32, blocks: (u64, u64), inodes: (u64, u64)) {
-    let limits = |(soft, hard)| Some(Limits { soft, hard });
-    let (blocks, inodes) = (limits(blocks), limits(inodes));
-    ask(fs, &Task::Edit(Edit { kind, ids: vec![id], blocks, inodes, prototype: None, grace: None })).unwrap();
-}
-
-fn quota(fs: &Ffs, kind: Kind, id: u32) -> Quota {
-    let sheets = ask(fs, &Task::Report(vec![kind])).unwrap();
-    sheets[0].rows.iter().find(|row| row.id == id).map(|row| row.quota).unwrap_or_default()
-}
-
-fn is_refused<T: std::fmt::Debug>(result: Result<T>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, Error::QuotaExceeded), "{error}");
-}
-
-const USER: Privilege = Privilege::User;
 
 /// Promise: what reaches a hard limit is refused, whichever call it is, for the owner and for the
 /// group, and nothing is changed by it; root is not refused; a write that fits in part is short.

@@ -1,6 +1,10 @@
 //! NetBSD's quotas inside the file system: what is recorded is what the inodes hold, after every
 //! operation, every crash and every repair, and what cannot be believed is not written.
 
+#[path = "quota/asked.rs"]
+mod asked;
+
+use asked::{USER, ask, create, is_refused, limit, quota};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, ManualClock};
@@ -8,18 +12,16 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::FsNetBsd;
-use spindle_ffs::quota::{Edit, Kind, Limits, Quota, Sheet, Task};
+use spindle_ffs::quota::{Edit, Kind, Quota, Task};
 use spindle_ffs::repair::{self, Scope, switch_quotas};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, QuotaFiles, Superblock};
 use spindle_ondisk::{Endian, Field};
-use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Result, SetAttr};
-use std::ops::ControlFlow;
+use spindle_vfs::{Error, FileKind, FileSystem, Privilege, RenameMode, Result, SetAttr};
 use std::sync::Arc;
 
 const START: i64 = 1_700_000_000;
 const DAY: i64 = 24 * 60 * 60;
 const BOTH: [Kind; 2] = Kind::ALL;
-const USER: Privilege = Privilege::User;
 
 #[derive(Clone)]
 struct Disk {
@@ -128,35 +130,6 @@ impl Disk {
         value.put(&mut sector[usize::try_from(at % 512).unwrap()..], self.superblock().layout.endian);
         self.device.write_at(at / 512 * 512, &sector).unwrap();
     }
-}
-
-fn ask(fs: &Ffs, task: &Task) -> Result<Vec<Sheet>> {
-    fs.quota(task, &mut |_, _| ControlFlow::Continue(()))
-}
-
-fn create(fs: &Ffs, name: &str, kind: FileKind, owner: (u32, u32), by: Privilege) -> Result<Ino> {
-    let target = [b't'; 200];
-    let target = if kind == FileKind::Symlink { &target[..] } else { b"" };
-    let node = NewNode { uid: owner.0, gid: owner.1, target, ..NewNode::new(kind, 0o755) };
-    let made = fs.create(fs.root(), name.as_bytes(), &node, by)?;
-    fs.forget(made.ino, 1);
-    Ok(made.ino)
-}
-
-fn limit(fs: &Ffs, kind: Kind, id: u32, blocks: (u64, u64), inodes: (u64, u64)) {
-    let limits = |(soft, hard)| Some(Limits { soft, hard });
-    let (blocks, inodes) = (limits(blocks), limits(inodes));
-    ask(fs, &Task::Edit(Edit { kind, ids: vec![id], blocks, inodes, prototype: None, grace: None })).unwrap();
-}
-
-fn quota(fs: &Ffs, kind: Kind, id: u32) -> Quota {
-    let sheets = ask(fs, &Task::Report(vec![kind])).unwrap();
-    sheets[0].rows.iter().find(|row| row.id == id).map(|row| row.quota).unwrap_or_default()
-}
-
-fn is_refused<T: std::fmt::Debug>(result: Result<T>) {
-    let error = result.unwrap_err();
-    assert!(matches!(error, Error::QuotaExceeded), "{error}");
 }
 
 /// Returns the forms of a file system of NetBSD, without a log and, in the order of bytes in which

@@ -25,16 +25,15 @@ const FS_SNAPINUM: u64 = 1116;
 const SF_SNAPSHOT: u32 = 0x20_0000;
 const DI_FLAGS: [u64; 2] = [100, 88];
 
-fn open(device: &MemoryDevice, read_only: bool) -> Ffs {
-    let options = OpenOptions { read_only, seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
-    Ffs::open(Arc::new(device.branch()), clock(), &options).unwrap()
+fn open(device: Arc<MemoryDevice>) -> Ffs {
+    let options = OpenOptions { seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
+    Ffs::open(device, clock(), &options).unwrap()
 }
 
 /// Does something in a file system.
 fn change(device: &MemoryDevice, work: impl FnOnce(&Ffs)) -> MemoryDevice {
     let device = Arc::new(device.branch());
-    let options = OpenOptions { seed: Some(1), log: LogUse::Never, ..OpenOptions::default() };
-    let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
+    let fs = open(device.clone());
     assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
     work(&fs);
     fs.unmount().unwrap();
@@ -184,7 +183,7 @@ fn snapshots_are_read() {
         let after = with_snapshot(&before, work);
         let device = MemoryDevice::from_bytes(&after.bytes);
         assert_eq!(damage(&device), Vec::<String>::new(), "{name}");
-        let fs = open(&device, false);
+        let fs = open(Arc::new(device));
         assert!(
             fs.read_only_reasons().iter().any(|objection| objection.reason.contains("snapshot")),
             "{name}"
