@@ -2,7 +2,6 @@
 //! it, and everything else is copied.
 
 use crate::error::{Context, Result};
-use crate::flags::SNAPSHOT;
 use crate::image::Image;
 use crate::path::resolve;
 use crate::transfer::{Body, Content, ImageSink, NewFiles, Node, Sink, join};
@@ -53,9 +52,8 @@ impl<'a> AreaSink<'a> {
 
     /// Returns where the data of a file is, in whole blocks of the class; none if it has to be
     /// copied.
-    fn runs(&self, path: &[u8], size: u64, flags: u32) -> Result<Option<Vec<Extent>>> {
-        let Some(unit) = self.image.unit().filter(|_| flags & SNAPSHOT == 0) else { return Ok(None) };
-        let unit = u64::from(unit);
+    fn runs(&self, path: &[u8], size: u64) -> Result<Option<Vec<Extent>>> {
+        let Some(unit) = self.image.unit().map(u64::from) else { return Ok(None) };
         let file = resolve(self.source, path, false)?;
         let Some(runs) = self.image.extents(file.ino())? else { return Ok(None) };
         let is_whole = |run: &Extent| {
@@ -72,7 +70,7 @@ impl<'a> AreaSink<'a> {
 impl Sink for AreaSink<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let Body::File { size, .. } = node.body else { return self.sink.put(node) };
-        let runs = self.runs(node.path, size, node.meta.flags).named(node.path)?;
+        let runs = self.runs(node.path, size).named(node.path)?;
         let is_hole = runs.as_ref().is_some_and(Vec::is_empty);
         if let Some(runs) = runs.filter(|runs| !runs.is_empty()) {
             let Node { path, meta, .. } = node;
