@@ -84,7 +84,12 @@ impl Spec {
             return Ok(Arc::new(FileDevice::open_named(&path, self.to_string(), options)?));
         };
         let device = Arc::new(FileDevice::open_part(&path, options, &part)?);
-        let len = part.end.min(device.info().size_bytes).saturating_sub(part.start);
+        let end = part.end.min(device.info().size_bytes);
+        if is_cut {
+            let missing = part.end - end;
+            log::warn!("{self}: the disk ends {missing} bytes before the partition: it is only read");
+        }
+        let len = end.saturating_sub(part.start);
         let window = Window::new(device, part.start, len, self.to_string())?;
         Ok(Arc::new(if is_cut { window.read_only() } else { window }))
     }
@@ -114,11 +119,7 @@ impl Spec {
         if let Some(node) = node_of(&path, &part) {
             return Ok(Place { path: node, bytes: None, is_cut: false });
         }
-        let missing = partition.missing_bytes;
-        if missing > 0 {
-            log::warn!("{self}: the disk ends {missing} bytes before the partition: it is only read");
-        }
-        Ok(Place { path, bytes: Some(part), is_cut: missing > 0 })
+        Ok(Place { path, bytes: Some(part), is_cut: partition.missing_bytes > 0 })
     }
 }
 

@@ -82,7 +82,7 @@ struct PartitionInfo {
     start_bytes: u64,
     size_bytes: u64,
     /// Bytes at its end that the disk does not have.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     missing_bytes: u64,
     kind: String,
     label: Option<String>,
@@ -95,7 +95,7 @@ struct PartitionInfo {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_none(bytes: &u64) -> bool {
+const fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 

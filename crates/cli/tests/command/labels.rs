@@ -53,11 +53,10 @@ fn a_cut_partition_is_only_read() {
         for command in ["cat bad.img:/file", "cat bad.img@s1:/file"] {
             let ran = bench.run(command);
             assert_eq!((ran.code, ran.out.as_str()), (0, "content\n"), "{cut}, {command}: {}", ran.err);
-            assert!(ran.err.contains("bad.img@s1: the disk ends "), "{}", ran.err);
+            assert_eq!(ran.err.matches("bad.img@s1: the disk ends ").count(), 1, "{}", ran.err);
         }
-        let shown = bench.run("info bad.img");
-        assert_eq!(shown.code, 0, "{}", shown.err);
-        assert!(shown.out.contains("cut: the disk ends") && shown.out.contains("UFS2"), "{}", shown.out);
+        let shown = bench.ok("info bad.img");
+        assert!(shown.contains("cut: the disk ends") && shown.contains("UFS2"), "{shown}");
         for command in ["mkdir --force bad.img:/new", "newfs --force bad.img@s1", "tunefs -m 9 bad.img@s1"] {
             assert_eq!(bench.run(command).code, 1, "{cut}: {command}");
         }
