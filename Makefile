@@ -1,7 +1,7 @@
 # All commands for developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo fresh torture torture-selftest bench bench-record install uninstall deb deb-test wheel wheel-test
+.PHONY: help setup build check test demo fresh torture fuzz torture-selftest bench bench-record install uninstall deb deb-test wheel wheel-test
 
 # Variables of `make torture`: seconds for each campaign (mutated images, crashes, faults) and for each test that kills
 # daemons, and the number of cases of each random test without a budget.
@@ -21,6 +21,7 @@ check: ## Check formatting, lints and licences; run no tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo clippy -p spindle-python --features extension --quiet -- -D warnings
+	cargo clippy -p spindle-fuzz --features libfuzzer --quiet -- -D warnings
 	PATH="$${SPINDLE_TOOLS:-.tools}/bin:$$PATH" cargo deny --log-level error check licenses sources
 
 test: setup check ## Run all tests, also those with foreign tools and mounts (as root)
@@ -40,6 +41,9 @@ ifndef SPINDLE_CRASH
 	SPINDLE_BUDGET=$(BUDGET) cargo test --profile torture -p spindle-torture -- torture_ --nocapture --skip torture_crash
 endif
 	SPINDLE_BUDGET=$(BUDGET) cargo test --quiet --profile torture -p spindle-torture --test crash -- torture_crash --nocapture
+
+fuzz: ## Fuzz a decoder: make fuzz FUZZ="superblock 600"; without FUZZ it lists the decoders
+	scripts/fuzz $(FUZZ)
 
 torture-selftest: ## Check that the tests find planted bugs: make torture-selftest [BUGS="name ..."]
 	scripts/torture-selftest $(BUGS)

@@ -47,7 +47,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const NOT_DRAWN: &[&str] = &["conformance", "tidy"];
 
 /// Crates that only test, and may use whatever they test.
-const TESTERS: &[&str] = &["spindle-interop", "spindle-torture", "spindle-bench", "spindle-samples"];
+const TESTERS: &[&str] =
+    &["spindle-interop", "spindle-torture", "spindle-fuzz", "spindle-bench", "spindle-samples"];
 
 /// Returns the lines of the picture in `docs/ARCHITECTURE.md`: the crates in each, from above.
 fn picture() -> Vec<Vec<String>> {

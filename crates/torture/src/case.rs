@@ -69,9 +69,17 @@ pub fn run(bases: &[Base], seed: u64, id: u64) -> Result<Outcome, Failure> {
     let mut rng = SmallRng::seed_from_u64(seed.rotate_left(32) ^ id);
     let (base, turn) = base_of(bases, id);
     let Mutant { device, story, field } = mutate(base, turn, &mut rng);
-    let mut run =
-        CaseRun { device: Arc::new(device), story, outcome: Outcome { field, ..Outcome::default() } };
-    run.phases(&mut rng)?;
+    Ok(Outcome { field, ..judge(device, story, &mut rng)? })
+}
+
+/// Does with an image whatever people do, and judges the result. `story` names the image, and the
+/// changes that were made to it.
+///
+/// # Errors
+/// The first promise that it breaks.
+pub fn judge(device: Overlay, story: String, rng: &mut SmallRng) -> Result<Outcome, Failure> {
+    let mut run = CaseRun { device: Arc::new(device), story, outcome: Outcome::default() };
+    run.phases(rng)?;
     Ok(run.outcome)
 }
 

@@ -23,4 +23,5 @@ pub mod inspect;
 pub mod memory;
 pub mod mutate;
 pub mod overlay;
+pub mod rehash;
 pub mod workers;

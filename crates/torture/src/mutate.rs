@@ -9,21 +9,16 @@ use crate::anatomy::{Anatomy, Row};
 use crate::base::Base;
 use crate::geometry::change_geometry;
 use crate::overlay::{Overlay, SECTOR};
+use crate::rehash::fix_check_hashes;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore};
+use spindle_ffs::Version;
 use spindle_ffs::ondisk::{Fs, NIADDR};
-use spindle_ffs::{CG_CKHASH, Dialect, Version, check_hash};
 use spindle_ondisk::{Endian, Field};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Byte offset of `fs_ckhash`.
-const FS_CKHASH: usize = 1304;
-/// Byte offset of `fs_sbsize`.
-const FS_SBSIZE: usize = 104;
-/// Byte offset of `di_ckhash`.
-const DI_CKHASH: usize = 244;
 /// Most changes of one case.
 const MOST_EDITS: u32 = 4;
 
@@ -316,44 +311,10 @@ impl<'a> Mutation<'a> {
 
     /// Corrects the check-hashes that the mutation has invalidated.
     fn fix_check_hashes(&mut self) {
-        let superblock = &self.anatomy.superblock;
-        let layout = &superblock.layout;
-        let hashes = superblock.check_hashes();
-        if superblock.dialect != Dialect::FreeBsd || !hashes.superblock {
-            return;
-        }
-        self.story.push_str("; check-hashes corrected");
         let touched = std::mem::take(&mut self.touched);
-        let is_touched =
-            |at: usize, len: usize| touched.iter().any(|range| range.start < at + len && at < range.end);
-        let standard = usize::try_from(layout.fs_sblockloc).unwrap_or(0);
-        let replicas = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx)));
-        for at in replicas.map(|at| usize::try_from(at).unwrap_or(0)).chain([standard]) {
-            if is_touched(at, 8192) {
-                let stated = usize::try_from(self.number(at + FS_SBSIZE, 4)).unwrap_or(0);
-                let len = if (1376..=8192).contains(&stated) { stated } else { layout.fs_sbsize as usize };
-                self.rehash(at, len, FS_CKHASH);
-            }
+        if fix_check_hashes(&self.device, self.anatomy, &touched) {
+            self.story.push_str("; check-hashes corrected");
         }
-        for cgx in 0..layout.fs_ncg {
-            let at = usize::try_from(layout.byte(layout.cgtod(cgx))).unwrap_or(0);
-            if is_touched(at, layout.fs_cgsize as usize) {
-                self.rehash(at, layout.fs_cgsize as usize, CG_CKHASH);
-            }
-        }
-        for &ino in &self.anatomy.inodes {
-            let at = self.anatomy.inode(ino);
-            if is_touched(at, layout.inode_size()) {
-                self.rehash(at, layout.inode_size(), DI_CKHASH);
-            }
-        }
-    }
-
-    fn rehash(&mut self, at: usize, len: usize, field: usize) {
-        let mut bytes = vec![0; len];
-        self.device.peek(at, &mut bytes);
-        let hash = check_hash(&bytes, field);
-        self.set_number(at + field, 4, hash.into());
     }
 }
 
