@@ -4,9 +4,11 @@
 use crate::error::{Context, FAILED, Failure, Result};
 use crate::interrupt;
 use crate::target::{ImagePath, Target};
+use crate::timestamp::source_date_epoch;
 use crate::{logger, mount_point, text};
 use spindle::detect::Kind;
 use spindle::image::log_file;
+use spindle::newfs::{clock, seed};
 use spindle::{Image, LogNote, OpenOptions, Spec, partition};
 use spindle_clock::SystemClock;
 use spindle_report::number;
@@ -30,9 +32,12 @@ pub struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// Returns the settings for opening the image.
-    pub fn open_options(self) -> OpenOptions {
-        OpenOptions { force: self.force, ..OpenOptions::read_write() }
+    /// Returns the settings for opening the image. Its clock stands at the time of a reproducible
+    /// build, if the environment has one.
+    pub fn open_options(self) -> Result<OpenOptions> {
+        let epoch = source_date_epoch()?;
+        let (clock, seed) = (clock(epoch), seed(epoch));
+        Ok(OpenOptions { force: self.force, clock, seed, ..OpenOptions::read_write() })
     }
 }
 
@@ -266,7 +271,7 @@ pub fn change_each(
 /// written.
 pub fn change<T>(image: &str, write: WriteArgs, work: impl FnOnce(&Vfs) -> Result<T>) -> Result<T> {
     interrupt::watch()?;
-    run(image, &write.open_options(), work)
+    run(image, &write.open_options()?, work)
 }
 
 /// Opens an image, calls `work` with its view, and unmounts it. Returns the first failure.

@@ -6,6 +6,7 @@ use crate::caller::Caller;
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, Failures, Losses, ReadArgs, WriteArgs};
 use crate::interrupt;
+use crate::logger;
 use crate::outfile::{image_at, overwrite_in_place};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -346,10 +347,15 @@ fn send(
             let lost = |path: &str, error: spindle::Error| {
                 messages.failures.add(error.within(path)).map_err(Failure::into_error)
             };
-            let mut source = LocalSource::new(path).below(name).following(follow).past_failures(&lost);
-            if let Destination::Local(copy) = to {
-                source = source.outside(copy);
-            }
+            let said = |place: &str| {
+                logger::note(format_args!("{place}: is the image itself, and is left out"));
+            };
+            let source = LocalSource::new(path).below(name).following(follow);
+            let source = source.past_failures(&lost).noticing(&lost);
+            let source = match to {
+                Destination::Local(copy) => source.outside(copy),
+                Destination::Inside(image, _) => source.without(&Spec::parse(image)?.path, &said),
+            };
             Ok(source.walk(&mut sink)?)
         }
         (Target::Inside(from), Destination::Inside(image, dir)) if from.image == **image => {

@@ -29,9 +29,11 @@ use std::process::ExitCode;
 /// An existing directory is filled, and existing files in it are replaced.
 ///
 /// What cannot be exported is listed on standard error, and export goes on, unless the target is
-/// full or fails: a file, directory or attribute is left out, and zeros stand in place of what
-/// cannot be read of a file in a damaged image. Files that claim the same space are exported and
-/// named: one of them has contents of the other. The exit code is then 1.
+/// full or fails: a file, directory, attribute or access control list is left out, and zeros stand
+/// in place of what cannot be read of a file in a damaged image. Files that claim the same space
+/// are exported and named: one of them has contents of the other. The exit code is then 1. File
+/// flags, which Linux does not have, and sockets, which a tar stream cannot contain, are left out
+/// with a warning only.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle export disk.img@s1a root/

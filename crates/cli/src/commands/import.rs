@@ -210,7 +210,12 @@ struct Source {
     tree: Tree,
     manifest: Option<Manifest>,
     only_listed: bool,
+    /// The file that is imported into, which is no part of the source.
+    image: PathBuf,
 }
+
+/// Is called with the path of a file that changes while it is read.
+type Changed<'a> = &'a dyn Fn(&str, spindle::Error) -> spindle::Result<()>;
 
 /// The files of a source.
 enum Tree {
@@ -222,8 +227,9 @@ enum Tree {
 }
 
 impl Source {
-    fn find(args: &Args) -> Result<Self> {
+    fn find(args: &Args, image: &str) -> Result<Self> {
         let path = &args.source;
+        let image = Spec::parse(image)?.path;
         let (tree, listed) = if path == Path::new("-") {
             (Tree::Stdin, None)
         } else if std::fs::metadata(path).context(path.display())?.is_dir() {
@@ -244,7 +250,7 @@ impl Source {
             return Err(Failure::usage("-x and -N belong to a manifest (-F)"));
         }
         let manifest = manifest.map(|path| read_manifest(path, args.user_db.as_deref())).transpose()?;
-        Ok(Self { tree, manifest, only_listed: args.only_listed })
+        Ok(Self { tree, manifest, only_listed: args.only_listed, image })
     }
 
     /// Returns true if the source can be walked more than once.
@@ -265,9 +271,19 @@ impl Source {
         }
     }
 
+    /// Passes everything to a sink that does not read data.
     fn walk(&self, sink: &mut dyn Sink) -> Result<()> {
+        self.walk_and(sink, &|_| (), &|_, _| Ok(()))
+    }
+
+    /// Passes everything to a sink; calls `said` with the image itself, which is left out, and
+    /// `changed` with files that change while they are read.
+    fn walk_and(&self, sink: &mut dyn Sink, said: &dyn Fn(&str), changed: Changed<'_>) -> Result<()> {
         match &self.tree {
-            Tree::Directory(path) => self.walk_tree(Some(LocalSource::new(path)), sink),
+            Tree::Directory(path) => {
+                let source = LocalSource::new(path).without(&self.image, said).noticing(changed);
+                self.walk_tree(Some(source), sink)
+            }
             Tree::TarFile(path) => {
                 let reader = tar_file(path).context(path.display())?;
                 self.walk_tree(Some(reader), sink).context(path.display())
@@ -290,6 +306,11 @@ impl Source {
             (None, None) => Ok(()),
         }
     }
+}
+
+/// Returns true if this is a file of 0 bytes.
+fn is_empty(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 /// Returns true if a file is a manifest: it begins like one, and is text where a tar stream has
@@ -335,7 +356,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let caller = Caller::find();
     let timestamp = Timestamps::of(args)?;
-    let source = Source::find(args)?;
     let (target, size) = match Target::in_image(&args.target) {
         Ok(target) => (target, args.size),
         Err(missing) => {
@@ -346,6 +366,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             (target, Some(args.size.unwrap_or(Size::Fit)))
         }
     };
+    let source = Source::find(args, &target.image)?;
+    // An empty file is as good as none.
+    let size = size.or_else(|| is_empty(&source.image).then_some(Size::Fit));
     args.check_size(size)?;
     let mut total = None;
     let created = match size {
@@ -526,7 +549,7 @@ fn fill(
     let options = OpenOptions {
         clock: clock(timestamp.fixed()),
         seed: seed(timestamp.fixed()),
-        ..args.write.open_options()
+        ..args.write.open_options()?
     };
     let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
     let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
@@ -555,7 +578,13 @@ fn fill(
         }
         let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed).without_log();
         let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
-        let walked = source.walk(&mut sink);
+        let said = |place: &str| {
+            logger::note(format_args!("{place}: is the image itself, and is left out"));
+        };
+        let changed = |place: &str, error: spindle::Error| {
+            failures.add(error.within(place)).map_err(Failure::into_error)
+        };
+        let walked = source.walk_and(&mut sink, &said, &changed);
         // Directories get their permissions and times in any case.
         let finished = sink.finish();
         let done = walked.and_then(|()| Ok(finished?)).and_then(|()| {

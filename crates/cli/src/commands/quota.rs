@@ -144,7 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Check { which, json, write, image } => {
             let task = Task::Check(which.kinds());
-            let sheets = ask(image, &task, &write.open_options())?;
+            let sheets = ask(image, &task, &write.open_options()?)?;
             checked(image, &sheets, *json)?;
         }
         Command::On(args) => args.run(true)?,

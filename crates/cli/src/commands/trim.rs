@@ -44,7 +44,7 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let image = &args.image;
-    let trimmed_bytes = image::run_image(image, &args.write.open_options(), |opened| {
+    let trimmed_bytes = image::run_image(image, &args.write.open_options()?, |opened| {
         opened.fs().trim(0..u64::MAX, args.minimum).map_err(|error| match error {
             Error::NotSupported => Failure::new("only a UFS can be trimmed, on a device that supports it"),
             error => Failure::from(error),

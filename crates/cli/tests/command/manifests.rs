@@ -196,4 +196,19 @@ fn source_date_epoch_makes_images_reproducible() {
         "SOURCE_DATE_EPOCH=now {spindle} import t g.img 2>&1 || echo failed $?; ! test -e g.img"
     ));
     assert!(wrong.contains("SOURCE_DATE_EPOCH is now") && wrong.contains("failed 1"), "{wrong}");
+
+    // A build may end with changes of the image.
+    let change = |image: &str| {
+        let (end, dir) = (format!("{image}:/"), format!("{image}:/made"));
+        bench.shell(&format!(
+            "export SOURCE_DATE_EPOCH=1800000000; {spindle} import t {image}; {spindle} mkdir {dir}; \
+             {spindle} cp t/etc/rc {dir}/; {spindle} touch {end}new; {spindle} rm {end}new"
+        ));
+    };
+    change("i.img");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    change("j.img");
+    bench.shell("cmp i.img j.img");
+    let times = bench.ok("stat i.img:/made/rc");
+    assert!(times.contains("2027-01-15"), "{times}");
 }

@@ -157,3 +157,38 @@ fn refusals() {
     bench.fails("export missing.img out", 1, &["no such image"]);
     assert!(!bench.path("out").exists());
 }
+
+/// Promise: an empty file is filled as one that does not exist; an image in its own source is left
+/// out and named; what an image cannot store of a directory is named as that of a tar stream is.
+#[test]
+fn sources_with_surprises() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p t; printf one >t/f; : >empty.img");
+    bench.ok("import t empty.img");
+    bench.check("empty.img");
+    assert_eq!(bench.ok("cat empty.img:/f"), "one");
+
+    for words in ["import -s 8m t t/in.img", "import -s 1m t t/sized.img", "cp -r t t/in.img:/copy"] {
+        let ran = bench.run(words);
+        assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+        let image = words.split("t/").last().unwrap().trim_end_matches(":/copy");
+        let said = format!("spindle: note: t/{image}: is the image itself, and is left out\n");
+        assert_eq!(ran.err, said, "{words}");
+    }
+    assert_eq!(bench.ok("ls t/in.img:/"), "copy\nf\n");
+    assert_eq!(bench.ok("ls t/in.img:/copy"), "f\nsized.img\n");
+
+    bench.shell("rm t/*.img; setfattr -n security.capability -v 0sAQAAAgAgAAAAAAAAAAAAAAAAAAA= t/f");
+    let ran = bench.run("import t attrs.img");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("left out: 1 extended attribute"), "{}", ran.err);
+
+    bench.shell("mkdir l; ln -s $(printf '%04000d' 7) l/long");
+    let ran = bench.run("import l l.img");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(
+        ran.err.contains("l/long: the target of the symbolic link is too long: 4000 bytes"),
+        "{}",
+        ran.err
+    );
+}

@@ -22,11 +22,16 @@ pub struct LocalSource<'a> {
     prefix: Vec<u8>,
     follow: Follow,
     lost: Option<Lost<'a>>,
+    changed: Option<Lost<'a>>,
     copy: Option<&'a Path>,
+    image: Option<(Id, Said<'a>)>,
 }
 
 /// Is called with the path of what cannot be read, and the reason; an error ends the walk.
 type Lost<'a> = &'a dyn Fn(&str, Error) -> Result<()>;
+
+/// Is called with the path of what is left out.
+type Said<'a> = &'a dyn Fn(&str);
 
 /// Device and inode number.
 type Id = (u64, u64);
@@ -43,7 +48,8 @@ impl<'a> LocalSource<'a> {
     /// Returns a source of `path`, which may be a symbolic link, and of everything below it.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), prefix: Vec::new(), follow: Follow::Named, lost: None, copy: None }
+        let (path, follow) = (path.to_owned(), Follow::Named);
+        Self { path, prefix: Vec::new(), follow, lost: None, changed: None, copy: None, image: None }
     }
 
     /// Returns a source that follows these symbolic links.
@@ -58,6 +64,22 @@ impl<'a> LocalSource<'a> {
     #[must_use]
     pub fn past_failures(self, lost: Lost<'a>) -> Self {
         Self { lost: Some(lost), ..self }
+    }
+
+    /// Returns a source that calls `changed` with each file that changes while it is read, and goes
+    /// on; what a file has lost meanwhile is zeros. Without this, a file that becomes shorter ends
+    /// the walk, and other changes are not seen.
+    #[must_use]
+    pub fn noticing(self, changed: Lost<'a>) -> Self {
+        Self { changed: Some(changed), ..self }
+    }
+
+    /// Returns a source without `image`, the file that it is copied to, if it comes upon that; it
+    /// calls `said` then.
+    #[must_use]
+    pub fn without(self, image: &Path, said: Said<'a>) -> Self {
+        let image = rustix::fs::stat(image).ok().map(|stat| (id_of(&stat), said));
+        Self { image, ..self }
     }
 
     /// Returns a source that refuses to enter the directory `copy`, into which it is copied: that
@@ -114,6 +136,10 @@ impl LocalSource<'_> {
         sink: &mut dyn Sink,
     ) -> Result<Option<Level>> {
         let kind = FileType::from_raw_mode(stat.st_mode);
+        if let Some((_, said)) = self.image.filter(|(image, _)| *image == id_of(stat)) {
+            said(&self.place(path));
+            return Ok(None);
+        }
         let mut meta = meta_of(stat);
         let nlink = u32::try_from(stat.st_nlink).unwrap_or(u32::MAX);
         let mut put = |body, meta| sink.put(Node { path, body, meta }).context(self.place(path));
@@ -141,7 +167,14 @@ impl LocalSource<'_> {
                 let Some(fd) = self.read(path, open(dir, name, follow))? else { return Ok(None) };
                 meta.xattrs = self.read(path, xattrs(&fd))?.unwrap_or_default();
                 let mut content = content_of(fd, stat);
+                content.may_shrink = self.changed.is_some();
                 put(Body::File { size: content.size, content: &mut content }, meta)?;
+                if let Some(changed) = self.changed
+                    && content.at > 0
+                    && content.has_changed(stat)?
+                {
+                    changed(&self.place(path), Error::new("changed while it was read"))?;
+                }
                 return Ok(None);
             }
             FileType::Symlink => {
@@ -241,7 +274,7 @@ fn content_of(fd: OwnedFd, stat: &Stat) -> LocalContent {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let stored = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
     let sparse = stored < size;
-    LocalContent { fd, size, at: 0, data_end: if sparse { 0 } else { size } }
+    LocalContent { fd, size, at: 0, data_end: if sparse { 0 } else { size }, may_shrink: false }
 }
 
 fn meta_of(stat: &Stat) -> Meta {
@@ -278,15 +311,20 @@ fn sorted_names(dir: &OwnedFd) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Returns the extended attributes of the `user` name space, and access control lists; others have
-/// a meaning only on this machine.
+/// Returns the extended attributes of a file: those of users, access control lists, and those of
+/// root, which an image cannot have; of the kernel's own, only capabilities. The labels of a policy
+/// have a meaning only on this machine.
 fn xattrs(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let list = match with_growing_buffer(|buffer| flistxattr(fd, buffer)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         other => other?,
     };
     let mut found = Vec::new();
-    let taken = |name: &&[u8]| name.starts_with(b"user.") || is_acl_name(name);
+    let taken = |name: &&[u8]| {
+        let is_kept =
+            [&b"user."[..], b"trusted.", b"security.capability"].iter().any(|of| name.starts_with(of));
+        is_kept || is_acl_name(name)
+    };
     for name in list.split(|&b| b == 0).filter(taken) {
         let value = with_growing_buffer(|buffer| fgetxattr(fd, OsStr::from_bytes(name), buffer))?;
         found.push((name.to_vec(), value));
@@ -320,9 +358,18 @@ pub(super) struct LocalContent {
     at: u64,
     /// End of the current run of data.
     data_end: u64,
+    /// What is missing at the end reads as zeros.
+    may_shrink: bool,
 }
 
 impl LocalContent {
+    /// Returns true if size or time are no longer those that the file had before it was read.
+    fn has_changed(&self, before: &Stat) -> Result<bool> {
+        let now = rustix::fs::fstat(&self.fd)?;
+        let state = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        Ok(state(&now) != state(before))
+    }
+
     /// Returns start and end of the first run of data at or after `offset`; an empty run at the end
     /// of the file if there is none.
     fn data_after(&self, offset: u64) -> Result<(u64, u64)> {
@@ -353,6 +400,10 @@ impl Content for LocalContent {
         let mut got = 0;
         while got < want {
             match rustix::io::pread(&self.fd, &mut buf[got..want], self.at + got as u64) {
+                Ok(0) if self.may_shrink => {
+                    buf[got..want].fill(0);
+                    got = want;
+                }
                 Ok(0) => return Err(Error::new("the file became shorter while it was read")),
                 Ok(n) => got += n,
                 Err(Errno::INTR) => {}

@@ -156,6 +156,9 @@ impl Rehearsal<'_> {
         let name = split(path).1;
         let reason = if error.is(&FsError::NameTooLong) && name.len() > limits.name_max {
             format!("{error}: {} bytes, and the format has {}", name.len(), limits.name_max)
+        } else if let (true, Thing::Symlink(target)) = (error.is(&FsError::NameTooLong), thing) {
+            let (len, most) = (target.len(), limits.symlink_max);
+            format!("the target of the symbolic link is too long: {len} bytes, and the format has {most}")
         } else if error.is(&FsError::Overflow) && meta.uid > limits.id_max {
             format!("owner {} is too large: the format has numbers up to {}", meta.uid, limits.id_max)
         } else if error.is(&FsError::Overflow) && meta.gid > limits.id_max {

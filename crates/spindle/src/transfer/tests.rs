@@ -424,3 +424,58 @@ fn names_cannot_escape() {
     let link = Node { path: b"got", body: Body::HardLink(b"way/secret"), meta: Meta::default() };
     assert!(sink.put(link).is_err() && !dir.path().join("got").exists());
 }
+
+/// A sink that changes files of the source after it has got them, before it reads them.
+struct Meddler<'a> {
+    dir: &'a Path,
+    inner: Notes,
+}
+
+impl Sink for Meddler<'_> {
+    fn put(&mut self, node: Node<'_>) -> Result<()> {
+        let file = |name: &str| std::fs::File::options().append(true).open(self.dir.join(name)).unwrap();
+        match node.path {
+            b"grows" => file("grows").write_all(b"more").unwrap(),
+            b"shrinks" => file("shrinks").set_len(4).unwrap(),
+            _ => {}
+        }
+        self.inner.put(node)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.inner.finish()
+    }
+}
+
+/// Promise: files that change while they are read are named, those that become shorter keep their
+/// size, and the walk goes on; the file that is copied to is left out.
+#[test]
+fn sources_that_change_are_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["grows", "image", "same", "shrinks"] {
+        std::fs::write(dir.path().join(name), "12345678").unwrap();
+    }
+    let named = std::cell::RefCell::new(Vec::new());
+    let name_of = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+    let changed = |path: &str, error: Error| {
+        named.borrow_mut().push(format!("{}: {error}", name_of(path)));
+        Ok(())
+    };
+    let left_out = |path: &str| named.borrow_mut().push(name_of(path));
+    let mut sink = Meddler { dir: dir.path(), inner: Notes::default() };
+    let source = LocalSource::new(dir.path()).noticing(&changed);
+    source.without(&dir.path().join("image"), &left_out).walk(&mut sink).unwrap();
+    let all = ["grows: changed while it was read", "image", "shrinks: changed while it was read"];
+    assert_eq!(*named.borrow(), all);
+    let paths: Vec<_> =
+        sink.inner.0.iter().map(|node| (&node.path[..], &node.body[..12.min(node.body.len())])).collect();
+    assert_eq!(
+        paths,
+        [("", "directory"), ("grows", "file of 8, s"), ("same", "file of 8, s"), ("shrinks", "file of 8, s")]
+    );
+
+    std::fs::write(dir.path().join("shrinks"), "12345678").unwrap();
+    let mut sink = Meddler { dir: dir.path(), inner: Notes::default() };
+    let error = LocalSource::new(dir.path()).walk(&mut sink).unwrap_err();
+    assert!(error.to_string().contains("became shorter"), "{error}");
+}

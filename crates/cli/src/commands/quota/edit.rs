@@ -103,7 +103,7 @@ pub fn run(args: &EditArgs) -> Result<()> {
     }
     edits
         .into_iter()
-        .try_for_each(|edit| ask(&args.image, &Task::Edit(edit), &args.write.open_options()).map(drop))
+        .try_for_each(|edit| ask(&args.image, &Task::Edit(edit), &args.write.open_options()?).map(drop))
 }
 
 #[cfg(test)]
