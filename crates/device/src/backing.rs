@@ -106,12 +106,25 @@ impl Backing {
         }
     }
 
-    /// Makes earlier writes durable.
+    /// Fails if this is a file that has become shorter than the device.
+    fn check_size(&self) -> Result<()> {
+        let failed = |e| self.failed(Op::Write, "flushing".into(), e);
+        let found = self.file.metadata().map_err(failed)?;
+        if !found.is_file() || found.len() >= self.info.size_bytes {
+            return Ok(());
+        }
+        let (len, size) = (found.len(), self.info.size_bytes);
+        let shorter = format!("the file has {len} bytes now, and had {size} when it was opened");
+        Err(self.failed(Op::Write, "flushing".into(), IoError::other(shorter)))
+    }
+
+    /// Makes earlier writes durable. Fails if the file has become shorter, because what was cut off
+    /// is not durable.
     pub fn flush(&self) -> Result<()> {
         self.check(Op::Write, 0, 0)?;
         loop {
             match self.file.sync_data() {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.check_size(),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // The system forgets data that it could not write, so a second flush that succeeds
                 // proves nothing.

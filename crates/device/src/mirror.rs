@@ -231,6 +231,15 @@ impl Mirror {
         written
     }
 
+    /// Takes member `n` out, if it is whole, because of `reason`.
+    ///
+    /// # Errors
+    /// `reason` if it was the last whole one; those of recording the loss.
+    pub fn lose_member(&self, n: usize, reason: &Error) -> Result<()> {
+        let member = self.members.read().get(n).cloned();
+        member.map_or(Ok(()), |member| self.lose(&member, reason.clone()))
+    }
+
     /// Takes a member out after `error`. Returns the error if it was the last whole one.
     fn lose(&self, member: &Arc<Member>, error: Error) -> Result<()> {
         let mut losses = self.losses.lock();

@@ -12,7 +12,7 @@
 
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::{Ring, State};
-use crate::set::labels::read_label;
+use crate::set::labels::{check_member, read_label};
 use crate::set::members::{Part, Set, missing};
 use spindle_clock::{MutexGuard, Timestamp};
 use spindle_device::{Device, Scrubbed, Window};
@@ -64,10 +64,24 @@ impl Set {
         self.begin(now, false, false)
     }
 
-    /// Returns the lock under which the members are changed.
+    /// Returns the lock under which the members are changed. Members that are no more what they were
+    /// when they were opened are lost from now on, so that nothing is copied from them.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is another change; device errors if such a member has the
+    /// only copy of something.
     pub(crate) fn only_change(&self) -> Result<MutexGuard<'_, ()>> {
         let remedy = "wait until it has ended";
-        self.change.try_lock().ok_or_else(|| Error::unsupported("another change at the same time", remedy))
+        let only = self.change.try_lock();
+        let only = only.ok_or_else(|| Error::unsupported("another change at the same time", remedy))?;
+        for (member_id, error) in self.labels.strangers() {
+            let label = self.labels.now();
+            for area in label.areas.iter().filter(|area| area.member_id == member_id) {
+                let Some(mirror) = &self.part(area)?.mirror else { continue };
+                mirror.lose_member(area.copy as usize, &error)?;
+            }
+        }
+        Ok(only)
     }
 
     /// Returns the part that an area is a copy of.
@@ -396,9 +410,14 @@ impl Set {
         Ok(())
     }
 
-    /// Erases the labels of a member that the set no longer has, if it is there.
+    /// Erases the labels of a member that the set no longer has, if it is there, and nobody else has
+    /// written over it.
     fn forget(&self, member_id: [u8; 16]) {
         let Some(device) = self.labels.remove_member(member_id) else { return };
+        if let Err(error) = check_member(&*device, self.labels.now().set_id, member_id) {
+            log::info!("{error}: nothing is erased");
+            return;
+        }
         let erased = [0, last_label_at(device.info().size_bytes)]
             .into_iter()
             .try_for_each(|at| device.write_at(at, &[0; LABEL_BYTES]))

@@ -461,3 +461,50 @@ fn a_scrub_mends_copies() {
         assert_whole(&left, "with the copy that was mended");
     }
 }
+
+/// Promise: a member that somebody has written over while the set is mounted, with zeros or with
+/// the label of another member, is no source of anything from the next change of the set on: a
+/// scrub, a replacement and a new copy take everything from the other copy, which cannot be left
+/// out, and the set is whole without it. Its label does not come back with a later change.
+#[test]
+fn a_member_that_was_written_over_is_no_source() {
+    for foreign in [false, true] {
+        for change in 0..5 {
+            let what = format!("foreign {foreign}, change {change}");
+            let mut members = new_set();
+            let (old, good) = (member_id(&members[2]), member_id(&members[3]));
+            let set = Set::open(&devices(&members)).unwrap();
+            let fs = Mfs::open(&set, Arc::new(ManualClock::at(9)), &OpenOptions::default()).unwrap();
+            let mut bytes = vec![0; usize::try_from(SIZE).unwrap()];
+            if foreign {
+                members[0].read_at(0, &mut bytes).unwrap();
+            }
+            members[2].write_at(0, &bytes).unwrap();
+            let (new, device) = new_device();
+            let mut report = |_| Ok(());
+            match change {
+                0 => assert_eq!(set.scrub(&mut report).unwrap().undecided, 0, "{what}"),
+                1 => set.replace(old, &device, [7; 16], &mut report).unwrap(),
+                2 => set.add(Role::Data, 0, &device, [7; 16], &mut report).unwrap(),
+                3 => set.remove(good).unwrap_err().to_string().contains("only copy").then_some(()).unwrap(),
+                // A change that another loss brings about.
+                _ => set.remove(member_id(&members[1])).unwrap(),
+            }
+            fs.unmount().unwrap();
+            drop((fs, set));
+            assert_ne!(
+                read_label(&*members[2]).ok().flatten().map(|label| label.member_id),
+                Some(old),
+                "{what}"
+            );
+            members.remove(2);
+            if (1..3).contains(&change) {
+                members.push(new);
+            }
+            if change == 4 {
+                members.remove(1);
+            }
+            assert_whole(&members, &what);
+        }
+    }
+}

@@ -12,7 +12,7 @@ use spindle_clock::Mutex;
 use spindle_device::{Device, Loss};
 use spindle_vfs::Error;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,6 +63,28 @@ fn best_label(device: &dyn Device) -> Result<Option<(u64, Label)>> {
     found
 }
 
+/// Refuses a device that no longer holds the member of a set that it held when it was opened:
+/// somebody has cut it off or written over it, so that nothing on it is a copy of anything. A label
+/// that cannot be read says nothing of that.
+pub(crate) fn check_member(
+    device: &dyn Device,
+    set_id: [u8; 16],
+    member_id: [u8; 16],
+) -> spindle_device::Result<()> {
+    let name = || device.info().name.clone();
+    let gone = |what: &str| {
+        let reason = format!("{what}: somebody has written over it");
+        Err(spindle_device::Error::Unusable { device: name(), reason })
+    };
+    match read_label(device) {
+        Ok(Some(label)) if (label.set_id, label.member_id) == (set_id, member_id) => Ok(()),
+        Ok(Some(_)) => gone("it is another member now"),
+        Ok(None) | Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => gone("its label is gone"),
+        Err(Error::Device(error @ spindle_device::Error::OutOfRange { .. })) => Err(error),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Writes a label to both places of its member, one after the other. The one that counts now is
 /// written last, so that one of them is whole at any moment: after a crash the other may be
 /// damaged. The flush before makes sure that it would count after a crash too: an earlier try may
@@ -90,6 +112,8 @@ pub(crate) struct Labels {
     in_use: Mutex<Option<bool>>,
     log_is_lost: AtomicBool,
     members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
+    /// Members that have no label yet.
+    new: Mutex<BTreeSet<[u8; 16]>>,
     /// Where the read-only areas are.
     read_only: Mutex<Vec<Place>>,
 }
@@ -106,7 +130,7 @@ impl Labels {
         let (label, members) = (Mutex::new(label), Mutex::new(members));
         let (unsettled, in_use) = (AtomicBool::new(false), Mutex::default());
         let read_only = Mutex::new(read_only);
-        Arc::new(Self { label, unsettled, in_use, log_is_lost, members, read_only })
+        Arc::new(Self { label, unsettled, in_use, log_is_lost, members, new: Mutex::default(), read_only })
     }
 
     /// Returns the label as it is now; its member is any of them.
@@ -122,6 +146,7 @@ impl Labels {
     /// Writes to each member where all are, as the names of their devices say, if there are
     /// several; of those that are not there, where they were. A failure is only reported.
     pub(crate) fn write_places(&self) {
+        let Label { set_id, .. } = *self.label.lock();
         let mut away = self.now().members();
         let (members, read_only) = (self.members.lock(), self.read_only.lock());
         if members.len() + read_only.len() < 2 {
@@ -136,8 +161,10 @@ impl Labels {
             }
         }
         places.extend(read_only.iter().cloned());
-        for device in members.values() {
-            if let Err(error) = write_places(&**device, &places) {
+        for (&id, device) in members.iter() {
+            let is_new = self.new.lock().contains(&id);
+            let is_ours = if is_new { Ok(()) } else { check_member(&**device, set_id, id) };
+            if let Err(error) = is_ours.and_then(|()| write_places(&**device, &places)) {
                 log::info!("the list of members was not written: {error}");
             }
         }
@@ -160,12 +187,25 @@ impl Labels {
     pub(crate) fn add_member(&self, member_id: [u8; 16], device: Arc<dyn Device>) -> Arc<dyn Device> {
         let shared: Arc<dyn Device> = Arc::new(Shared::new(device, true));
         self.members.lock().insert(member_id, shared.clone());
+        self.new.lock().insert(member_id);
         shared
     }
 
     /// Returns the device of a member that the label no longer has, and does not use it any more.
     pub(crate) fn remove_member(&self, member_id: [u8; 16]) -> Option<Arc<dyn Device>> {
+        self.new.lock().remove(&member_id);
         self.members.lock().remove(&member_id)
+    }
+
+    /// Returns the members that are no more what they were when they were opened, with the reasons.
+    pub(crate) fn strangers(&self) -> Vec<([u8; 16], spindle_device::Error)> {
+        let set_id = self.now().set_id;
+        let (members, new) = (self.members.lock(), self.new.lock());
+        let old = members.iter().filter(|(id, _)| !new.contains(*id));
+        let stranger = |(&id, device): (&[u8; 16], &Arc<dyn Device>)| {
+            check_member(&**device, set_id, id).err().map(|error| (id, error))
+        };
+        old.filter_map(stranger).collect()
     }
 
     /// Changes the label of all members, durably. A member that cannot be written is recorded as
@@ -179,7 +219,8 @@ impl Labels {
         let members = self.members.lock();
         let before = label.clone();
         apply(&mut label);
-        while let Err((member_id, error)) = write_labels(&mut label, &members) {
+        let mut new = self.new.lock();
+        while let Err((member_id, error)) = write_labels(&mut label, &members, &new) {
             if !label.can_lose(member_id)
                 && let Some(in_use) = *self.in_use.lock()
             {
@@ -197,6 +238,7 @@ impl Labels {
             log::warn!("{error}: this member of the set counts as lost");
             label.areas.iter_mut().filter(|area| area.member_id == member_id).for_each(|a| a.lost = true);
         }
+        new.clear();
         self.unsettled.store(false, Ordering::Release);
         let was_lost = self.log_is_lost.swap(label.log_is_lost(), Ordering::AcqRel);
         if label.log_is_lost() && !was_lost {
@@ -228,17 +270,29 @@ impl LogLoss for Labels {
     }
 }
 
-/// Writes the next epoch of a label to all members, in two steps. Returns the member that failed.
+/// Writes the next epoch of a label to all members, in two steps. Those that are not `new` must
+/// have one: a device on which somebody else has written is not written. Returns the member that
+/// failed.
 fn write_labels(
     label: &mut Label,
     members: &BTreeMap<[u8; 16], Arc<dyn Device>>,
+    new: &BTreeSet<[u8; 16]>,
 ) -> Result<(), ([u8; 16], spindle_device::Error)> {
+    let mut written = Vec::new();
+    for (&member_id, device) in members {
+        let is_new = new.contains(&member_id);
+        match if is_new { Ok(()) } else { check_member(&**device, label.set_id, member_id) } {
+            Ok(()) => written.push((member_id, device)),
+            Err(error) if label.is_useless(member_id) => log::info!("{error}: it gets no label"),
+            Err(error) => return Err((member_id, error)),
+        }
+    }
     label.epoch += 1;
     for settled in [false, true] {
         if settled {
             label.settled = label.epoch;
         }
-        for (&member_id, device) in members {
+        for &(member_id, device) in &written {
             let member_bytes = device.info().size_bytes;
             match write_label(&**device, &Label { member_id, member_bytes, ..label.clone() }) {
                 Err(error) if label.is_useless(member_id) => {
