@@ -34,7 +34,7 @@ pub use buffer::AlignedBuf;
 pub use cow::{Change, CowDevice, write_sectors};
 pub use error::{Error, Result};
 pub use file::{Caching, Claim, Engine, FileDevice, OpenOptions};
-pub use label::{Partition, Scheme, Table, partitions};
+pub use label::{EXTENDED, Partition, Scheme, Table, partitions};
 pub use lock::{is_writer, lock_holders, writers};
 pub use memory::MemoryDevice;
 pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};

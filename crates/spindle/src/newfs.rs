@@ -6,7 +6,7 @@ use crate::image::{open_device_unlocked, reasons};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, TickClock};
-use spindle_device::{Device, FileDevice, Part, Spec};
+use spindle_device::{Device, EXTENDED, FileDevice, Part, Spec, partitions};
 use spindle_ffs::{Dialect, Ffs, LogPlace, LogUse, OpenOptions};
 use spindle_vfs::FileSystem;
 use std::path::{Path, PathBuf};
@@ -194,10 +194,24 @@ fn refuse_overwriting(device: &dyn Device, keeps_label: bool) -> Result<()> {
     Err(Error::new(format!("contains {found} already; --force overwrites it{parts}")))
 }
 
-/// Refuses bytes from an offset on that a file system has which begins before them, or within them.
+/// Refuses bytes of a disk that a file system has which begins before them, or within them, and a
+/// partition that is there to have others in it.
 fn refuse_overlapping(spec: &Spec, len: u64) -> Result<()> {
-    let Part::Offset { at, .. } = spec.part else { return Ok(()) };
-    let disk = open_device_unlocked(&Spec { part: Part::Whole, ..spec.clone() })?;
+    let disk = || open_device_unlocked(&Spec { part: Part::Whole, ..spec.clone() });
+    let (disk, at) = match &spec.part {
+        Part::Whole => return Ok(()),
+        Part::Offset { at, .. } => (disk()?, *at),
+        Part::Named(name) => {
+            let disk = disk()?;
+            let table = partitions(&*disk)?;
+            let part = table.find(name)?;
+            if part.kind == EXTENDED {
+                let what = "is an extended partition, which has the logical partitions in it";
+                return Err(Error::new(format!("{what}; --force overwrites them")));
+            }
+            (disk, part.start_bytes)
+        }
+    };
     match overlapped(&disk, &(at..at.saturating_add(len)))? {
         Some(found) => Err(Error::new(format!("overlaps {found}; --force overwrites it"))),
         None => Ok(()),

@@ -442,3 +442,24 @@ fn not_unmounted() {
         assert!(!victim.open().read_only());
     }
 }
+
+/// Promise: a regular file whose mode is damaged into that of a device or a pipe loses nothing:
+/// what repairs only what is harmless leaves it alone, and a full repair makes it a regular file.
+#[test]
+fn files_that_look_like_devices_keep_their_blocks() {
+    for format in FORMATS {
+        for mode in [0o010_644, 0o020_644, 0o060_600] {
+            let victim = Victim::new(format);
+            victim.change_inode(victim.file, |i| i.di_mode = mode);
+            let before = victim.device.to_bytes();
+            let harmless = repair(&victim.shared(), &*victim.clock, &options(&victim), true, &mut |_| ());
+            assert!(harmless.is_err() || !harmless.unwrap().after.is_clean(), "{format}: {mode:o}");
+            assert!(victim.device.to_bytes() == before, "{format}: {mode:o}: written");
+            assert!(mend(&victim).after.is_clean(), "{format}: {mode:o}");
+            let fs = victim.open();
+            let mut bytes = vec![0; contents().len()];
+            assert_eq!(fs.read(Ino(victim.file.into()), 0, &mut bytes).unwrap(), bytes.len());
+            assert!(bytes == contents(), "{format}: {mode:o}");
+        }
+    }
+}

@@ -159,10 +159,13 @@ fn host(partition: &Partition, typ: u8) -> Option<Host> {
     Some(Host { start: partition.start_bytes, size: partition.size_bytes, nested })
 }
 
+/// What [`Partition::kind`] is of a partition that has logical partitions in it.
+pub const EXTENDED: &str = "extended";
+
 fn kind(typ: u8) -> String {
     match typ {
         0x01 | 0x04 | 0x06 | 0x0b | 0x0c | 0x0e => "FAT",
-        0x05 | 0x0f | 0x85 => "extended",
+        0x05 | 0x0f | 0x85 => EXTENDED,
         0x07 => "NTFS or exFAT",
         0x63 => "System V",
         0x82 => "Linux swap or Solaris",

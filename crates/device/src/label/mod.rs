@@ -25,6 +25,8 @@ mod sun;
 mod ultrix;
 mod vtoc;
 
+pub use mbr::EXTENDED;
+
 use crate::{Device, Error, Info, Result};
 use std::fmt;
 

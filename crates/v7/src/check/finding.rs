@@ -158,8 +158,9 @@ spindle_tree::findings! {
         size: u64,
     } "DIRECTORY SIZE {size} IS NOT A MULTIPLE OF 16 I={ino}";
 
-    /// A device or a pipe with a size, or a pipe with blocks: on the disk they hold nothing.
-    NodeWithContents: Inodes, Harmless, at (*ino) {
+    /// A device or a pipe with a size, or a pipe with blocks: on the disk they hold nothing. It may
+    /// be a regular file whose mode is damaged, so it becomes one if it has blocks.
+    NodeWithContents: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,
         /// `di_size`.

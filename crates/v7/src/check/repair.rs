@@ -282,9 +282,16 @@ impl Image<'_> {
             }
             Finding::NodeWithContents { ino, .. } => {
                 let mut di = self.inode(*ino)?;
-                di.size = 0;
-                if di.kind() == Some(FileKind::Fifo) {
-                    di.addr = [0; NADDR];
+                let is_pipe = di.kind() == Some(FileKind::Fifo);
+                // The first address of a device is its number.
+                let blocks = if is_pipe { &di.addr[..] } else { &di.addr[1..] };
+                if di.size > 0 && blocks.iter().any(|&raw| raw != 0) {
+                    di.mode = di.mode & 0o7777 | 0o100_000;
+                } else {
+                    di.size = 0;
+                    if is_pipe {
+                        di.addr = [0; NADDR];
+                    }
                 }
                 self.put_inode(*ino, &di)
             }
