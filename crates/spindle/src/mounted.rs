@@ -138,6 +138,14 @@ impl MountedImage {
         self.look(|image| image.quota(task, report))
     }
 
+    /// Makes a snapshot under a path in the file system.
+    ///
+    /// # Errors
+    /// As [`Image::make_snapshot`].
+    pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+        self.look(|image| image.make_snapshot(path))
+    }
+
     /// Returns what is mounted on the directory `dir`.
     ///
     /// # Errors

@@ -133,6 +133,12 @@ impl Volume {
 
     /// Frees fragments for good: with the commit of the epoch, or without a log at once.
     pub(crate) fn free_with(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
+        for (at, count) in self.unclaimed(tx, at, count) {
+            self.free_unclaimed(tx, at, count);
+        }
+    }
+
+    fn free_unclaimed(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
         if self.log.is_none() {
             self.frees.fetch_add(1, Ordering::AcqRel);
             for part in self.by_groups(at, count) {

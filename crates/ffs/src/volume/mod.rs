@@ -17,7 +17,7 @@ pub(crate) mod policy;
 pub(crate) mod quota;
 pub(crate) mod runs;
 mod search;
-mod snapshot;
+pub(crate) mod snapshot;
 mod summary;
 mod trim;
 pub(crate) mod tx;
@@ -32,6 +32,7 @@ use commit::PendingCommit;
 use policy::Placement;
 use rand::rngs::StdRng;
 use runs::Allocation;
+use snapshot::Snapshots;
 use spindle_cache::{Buffer, Cache};
 use spindle_clock::{Clock, Mutex};
 use spindle_tree::Condition;
@@ -63,6 +64,8 @@ pub(crate) struct Volume {
     pub(crate) pending: PendingCommit,
     /// How often space was freed without a log.
     pub(crate) frees: AtomicU64,
+    /// The snapshots that changes are preserved for.
+    pub(crate) snapshots: Snapshots,
     /// The quotas that are on, if any.
     pub(crate) quotas: Option<Quotas>,
     minfree: AtomicU32,
@@ -104,6 +107,7 @@ impl Volume {
             log: None,
             pending: PendingCommit::default(),
             frees: AtomicU64::new(0),
+            snapshots: Snapshots::default(),
             quotas: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),
