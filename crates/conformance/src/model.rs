@@ -233,7 +233,7 @@ impl ModelFs {
 
     /// Returns the number of blocks that `by` may still use.
     fn available(&self, tree: &Tree, by: Privilege) -> u64 {
-        let reserve = if by == Privilege::Root { 0 } else { self.options.reserve_blocks };
+        let reserve = if by.is_root() { 0 } else { self.options.reserve_blocks };
         self.options.blocks.saturating_sub(reserve).saturating_sub(tree.blocks_used)
     }
 

@@ -3,6 +3,8 @@
 
 #[path = "quota/asked.rs"]
 mod asked;
+#[path = "quota/warnings.rs"]
+mod warnings;
 
 use asked::{USER, ask, create, is_refused, limit, quota};
 use rand::rngs::StdRng;

@@ -64,6 +64,7 @@ mod serve;
 mod server;
 mod session;
 mod signals;
+mod terminals;
 mod utab;
 mod waiting;
 
@@ -74,4 +75,5 @@ pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{Umount, serve, umount};
 pub use session::{Attachment, Remounter, Session, Unmounter, mount};
 pub use signals::Signals;
+pub use terminals::ProcessTerminals;
 pub use waiting::{is_held_by_ending_daemon, wait_for_ending_daemon};

@@ -424,7 +424,7 @@ fn late_privilege(options: &MountOptions) -> Privilege {
 }
 
 fn cred(req: &Request) -> Cred<'static> {
-    Cred::user(req.uid(), req.gid())
+    Cred { process: req.pid(), ..Cred::user(req.uid(), req.gid()) }
 }
 
 /// Returns true if only the times are set that the kernel sends when it writes back an inode.

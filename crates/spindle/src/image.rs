@@ -14,7 +14,7 @@ use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, JournalKind, LOG_NAME, LogU
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
-use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Vfs};
+use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Terminals, Vfs};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
@@ -51,6 +51,8 @@ pub struct OpenOptions {
     pub log_bytes: Option<u64>,
     /// Quotas to enforce while it is open for writing.
     pub quotas: QuotaFiles,
+    /// Where users are warned that they meet a limit of a quota, besides the log.
+    pub terminals: Option<Arc<dyn Terminals>>,
 }
 
 impl OpenOptions {
@@ -72,6 +74,7 @@ impl OpenOptions {
             log: LogUse::IfThere,
             log_bytes: None,
             quotas: QuotaFiles::default(),
+            terminals: None,
         }
     }
 
@@ -416,6 +419,7 @@ impl Prepared {
                     log: options.log,
                     log_bytes: options.log_bytes,
                     quotas: options.quotas.clone(),
+                    terminals: options.terminals.clone(),
                     ignore_quotas_inside: false,
                 };
                 let journal =

@@ -22,7 +22,7 @@ use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
 use spindle_device::Device;
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
-use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
+use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result, Terminals};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
@@ -48,6 +48,8 @@ pub struct OpenOptions {
     pub log_bytes: Option<u64>,
     /// Quotas to enforce; without effect if it is opened read-only.
     pub quotas: QuotaFiles,
+    /// Where users are warned that they meet a limit, besides the log of the system.
+    pub terminals: Option<Arc<dyn Terminals>>,
     /// Leave NetBSD's quotas inside the file system as they are, whatever is changed: for a repair,
     /// which counts at its end.
     pub ignore_quotas_inside: bool,
@@ -170,7 +172,8 @@ impl Ffs {
         let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         let name_hash = NameHash::new(&mut random);
         let cache = Cache::new(device, clock.clone(), options.cache);
-        let volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        let mut volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        volume.terminals.clone_from(&options.terminals);
         let (has_extattr, acls) = {
             let superblock = volume.superblock.lock();
             let (dialect, fs, layout) = (superblock.dialect, &superblock.fs, &superblock.layout);

@@ -35,7 +35,7 @@ use runs::Allocation;
 use spindle_cache::{Buffer, Cache};
 use spindle_clock::{Clock, Mutex};
 use spindle_tree::Condition;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, Result, Terminals};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -65,6 +65,8 @@ pub(crate) struct Volume {
     pub(crate) frees: AtomicU64,
     /// The quotas that are on, if any.
     pub(crate) quotas: Option<Quotas>,
+    /// Where users are warned that they meet a limit.
+    pub(crate) terminals: Option<Arc<dyn Terminals>>,
     minfree: AtomicU32,
     condition: Condition,
 }
@@ -105,6 +107,7 @@ impl Volume {
             pending: PendingCommit::default(),
             frees: AtomicU64::new(0),
             quotas: None,
+            terminals: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),
             superblock: Mutex::new(superblock),

@@ -16,7 +16,7 @@ use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
 use crate::quota::store::Pen;
-use crate::quota::table::{Charged, Quotas};
+use crate::quota::table::{Charged, Quotas, Warning};
 use crate::volume::intervals::Intervals;
 use spindle_cache::{Restore, Savepoint, Stream};
 use spindle_vfs::{Error, Result};
@@ -44,6 +44,8 @@ pub struct Tx<'a> {
 struct Effects {
     allocated: Vec<Allocated>,
     charged: Vec<Charged>,
+    /// What has to be said about quotas in the end.
+    warnings: Vec<Warning>,
     deferred: Vec<Deferred>,
     /// The fragments among it.
     freed: Intervals,
@@ -91,6 +93,7 @@ pub(crate) struct Mark {
     cache: Savepoint,
     allocated: usize,
     charged: usize,
+    warnings: usize,
     deferred: usize,
 }
 
@@ -110,6 +113,11 @@ impl Tx<'_> {
     /// Notes what was charged to a quota.
     pub(crate) fn note_charged(&self, what: Charged) {
         self.effects.borrow_mut().charged.push(what);
+    }
+
+    /// Notes warnings about a quota, which are given at the end of the transaction.
+    pub(crate) fn note_warnings(&self, warnings: Vec<Warning>) {
+        self.effects.borrow_mut().warnings.extend(warnings);
     }
 
     /// Notes fragments that are freed; returns false if they were freed before.
@@ -145,6 +153,7 @@ impl Tx<'_> {
             cache: self.cache.savepoint(),
             allocated: effects.allocated.len(),
             charged: effects.charged.len(),
+            warnings: effects.warnings.len(),
             deferred: effects.deferred.len(),
         }
     }
@@ -317,6 +326,7 @@ impl Volume {
                 touched.restore(saved);
                 self.roll_back(&tx, &beginning)?;
                 tx.cache.commit();
+                self.warn(&tx.effects.into_inner().warnings);
                 Err(error)
             }
         }
@@ -329,12 +339,15 @@ impl Volume {
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
         tx.cache.roll_back(to.cache)?;
         let mut effects = tx.effects.borrow_mut();
-        let Effects { deferred, freed, .. } = &mut *effects;
+        let Effects { deferred, freed, warnings, .. } = &mut *effects;
         for what in deferred.drain(to.deferred..) {
             if let Deferred::Fragments(at, _) | Deferred::Metadata(at, _) = what {
                 freed.remove(at);
             }
         }
+        // What was refused stays so; what has passed a limit has not.
+        let undone = warnings.split_off(to.warnings);
+        warnings.extend(undone.into_iter().filter(Warning::is_refusal));
         if let Some(quotas) = &self.quotas {
             let now = self.clock.now().secs;
             let pen = Pen { cache: &self.cache, tx: &tx.cache };
@@ -354,7 +367,7 @@ impl Volume {
 
     /// Ends a transaction that has succeeded: does what was deferred.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
-        let Effects { deferred, .. } = tx.effects.take();
+        let Effects { deferred, warnings, .. } = tx.effects.take();
         // First what may still be under way to space that others may have next.
         for what in &deferred {
             match what {
@@ -383,6 +396,7 @@ impl Volume {
             }
         }
         tx.cache.commit();
+        self.warn(&warnings);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ struct Through(Vfs);
 
 /// Returns the caller with this privilege.
 fn cred(by: Privilege) -> Cred<'static> {
-    if by == Privilege::Root { Cred::root() } else { Cred::user(1, 1) }
+    if by.is_root() { Cred::root() } else { Cred::user(1, 1) }
 }
 
 const ROOT: Cred<'static> = Cred::root();
