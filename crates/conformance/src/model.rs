@@ -146,7 +146,7 @@ impl ModelFs {
             FileKind::Symlink => Body::Symlink(node.target.to_vec()),
             _ => Body::Node,
         };
-        Inode { attr, body, xattrs: BTreeMap::new(), references: 1 }
+        Inode { attr, body, xattrs: BTreeMap::new(), references: 1, nameable: false }
     }
 
     fn attr(&self, inode: &Inode) -> Attr {

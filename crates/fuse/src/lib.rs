@@ -41,7 +41,7 @@
 //!   changes are refused; but a late write to an immutable file is refused when its pages arrive,
 //!   so `fsync` or `close` fails.
 //! - Only the name spaces `user` and `system` of extended attributes exist.
-//! - The request TMPFILE is not implemented, so `O_TMPFILE` does not work.
+//! - `O_TMPFILE` needs Linux 6.1 or newer.
 //! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the
 //!   file system supports a lookup of `.` in any inode, not only in directories.
 //! - If only root can use a mount, the kernel does not check permissions, not even for a process of

@@ -257,6 +257,11 @@ impl Tree for Ffs {
         tx.defer(Deferred::LastName(ino, di.mode));
     }
 
+    fn note_first_name(&self, tx: &Tx<'_>, ino: u32) -> Result<()> {
+        tx.defer(Deferred::FirstName(ino));
+        Ok(())
+    }
+
     fn note_new_parent(&self, di: &mut Dinode, parent: &Dinode) {
         if self.layout().version == Version::Ufs2 {
             di.dirdepth = parent.dirdepth.wrapping_add(1);

@@ -59,14 +59,14 @@ impl PendingCommit {
         self.freed.lock().runs.overlaps(at, count)
     }
 
-    /// Notes that an inode has lost its last name.
+    /// Notes that an inode has lost its last name, or was made without one.
     pub(crate) fn add_orphan(&self, ino: u32, mode: u16) {
         let mut orphans = self.orphans.lock();
         orphans.all.insert(ino, mode);
         orphans.changes.added.insert(ino, mode);
     }
 
-    /// Notes that an inode is free.
+    /// Notes that an inode is free, or has got a name.
     pub(crate) fn forget_orphan(&self, ino: u32) {
         let mut orphans = self.orphans.lock();
         if orphans.all.remove(&ino).is_some() && orphans.changes.added.remove(&ino).is_none() {

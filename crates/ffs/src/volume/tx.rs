@@ -75,8 +75,10 @@ pub(crate) enum Deferred {
     Fragments(Frag, u64),
     /// An inode, of a directory or not.
     Inode(u32, bool),
-    /// The last name of an inode with this mode.
+    /// The last name of an inode with this mode, which is an orphan then.
     LastName(u32, u16),
+    /// Being an orphan, of an inode that gets its first name.
+    FirstName(u32),
 }
 
 /// A sector of the maps that changes when space is freed.
@@ -392,6 +394,7 @@ impl Volume {
                     self.pending.forget_orphan(ino);
                 }
                 Deferred::LastName(ino, mode) => self.pending.add_orphan(ino, mode),
+                Deferred::FirstName(ino) => self.pending.forget_orphan(ino),
                 Deferred::Data(..) | Deferred::Tail(..) => {}
             }
         }

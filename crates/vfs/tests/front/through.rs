@@ -80,6 +80,10 @@ impl FileSystem for Through {
         self.0.create(&cred(by), dir, name, node)
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        self.0.create_unnamed(&cred(by), dir, node)
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
         self.0.link(&cred(by), ino, dir, name)
     }
