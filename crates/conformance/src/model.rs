@@ -264,7 +264,8 @@ impl ModelFs {
     }
 
     fn check_xattr(&self, name: &[u8]) -> Result<()> {
-        let rest = name.strip_prefix(b"user.").or_else(|| name.strip_prefix(b"system."));
+        let spaces = [&b"user."[..], b"system.", b"trusted."];
+        let rest = spaces.iter().find_map(|space| name.strip_prefix(*space));
         match rest {
             _ if !self.options.limits.xattrs => Err(Error::NotSupported),
             None => Err(Error::NotSupported),

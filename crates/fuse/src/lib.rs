@@ -40,7 +40,7 @@
 //! - The kernel does not know BSD's file flags; `lsattr` and `chattr` see some of them. Forbidden
 //!   changes are refused; but a late write to an immutable file is refused when its pages arrive,
 //!   so `fsync` or `close` fails.
-//! - Only the name spaces `user` and `system` of extended attributes exist.
+//! - Only the name spaces `user`, `system` and `trusted` of extended attributes exist.
 //! - `O_TMPFILE` needs Linux 6.1 or newer.
 //! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the
 //!   file system supports a lookup of `.` in any inode, not only in directories.

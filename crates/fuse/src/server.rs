@@ -531,5 +531,7 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
 /// Returns true for the name spaces that our formats have. The kernel also asks for others, and for
 /// access control lists, which are not passed on unless the kernel enforces them.
 fn has_name_space(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name.starts_with(b"system.") && !is_acl_name(name)
+    name.starts_with(b"user.")
+        || name.starts_with(b"trusted.")
+        || name.starts_with(b"system.") && !is_acl_name(name)
 }

@@ -85,9 +85,10 @@ fn files_without_names() -> Result<()> {
             let directory = io(TempDir::new())?;
             let image = directory.path().join("image");
             let word = image.to_str().expect("a path in UTF-8");
-            spindle(["newfs", "-s", "16m"].into_iter().chain(newfs.iter().copied()).chain([word]))?;
+            spindle(["newfs", "-s", "32m"].into_iter().chain(newfs.iter().copied()).chain([word]))?;
             let mounted = Mounted::new(&image, mode)?;
-            io(use_mount(mounted.path())).map_err(|error| Failure::new(format!("{newfs:?} {mode}: {error}")))?;
+            io(use_mount(mounted.path()))
+                .map_err(|error| Failure::new(format!("{newfs:?} {mode}: {error}")))?;
             mounted.unmount()?;
             fsck(&image)?;
             let mounted = Mounted::new(&image, "ro")?;

@@ -49,6 +49,8 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes.
     pub log_bytes: Option<u64>,
+    /// Declare space unused to the device when it is freed: of the fast file system with a log.
+    pub discard: bool,
     /// Quotas to enforce while it is open for writing.
     pub quotas: QuotaFiles,
     /// Where users are warned that they meet a limit of a quota, besides the log.
@@ -73,6 +75,7 @@ impl OpenOptions {
             allocation: Allocation::default(),
             log: LogUse::IfThere,
             log_bytes: None,
+            discard: false,
             quotas: QuotaFiles::default(),
             terminals: None,
         }
@@ -418,6 +421,7 @@ impl Prepared {
                     allocation: options.allocation,
                     log: options.log,
                     log_bytes: options.log_bytes,
+                    discard: options.discard,
                     quotas: options.quotas.clone(),
                     terminals: options.terminals.clone(),
                     ignore_quotas_inside: false,

@@ -246,8 +246,13 @@ pub trait Tree: Send + Sync {
     ///
     /// # Errors
     /// Device errors.
-    fn note_first_name(&self, tx: &Self::Tx<'_>, ino: Self::Number) -> Result<()> {
-        let _ = (tx, ino);
+    fn note_first_name(
+        &self,
+        tx: &Self::Tx<'_>,
+        ino: Self::Number,
+        derived: &mut Self::Derived,
+    ) -> Result<()> {
+        let _ = (tx, ino, derived);
         Ok(())
     }
 

@@ -152,7 +152,7 @@ pub(crate) fn link<T: Tree + ?Sized>(
         let now = tree.now();
         dir_state.di.set_modified(now);
         if std::mem::take(&mut state.nameable) {
-            tree.note_first_name(tx, inode.ino)?;
+            tree.note_first_name(tx, inode.ino, &mut state.derived)?;
         }
         let nlink = state.di.nlink();
         state.di.set_nlink(nlink + 1);

@@ -154,8 +154,8 @@ pub trait FileSystem: Send + Sync {
     /// [`crate::Error::NotSupported`] if file system or device cannot do this.
     fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64>;
 
-    /// Returns the value of an extended attribute. Names begin with their name space, `user.` or
-    /// `system.`.
+    /// Returns the value of an extended attribute. Names begin with their name space, `user.`,
+    /// `system.` or `trusted.`.
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// Sets an extended attribute.

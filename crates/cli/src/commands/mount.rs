@@ -289,6 +289,7 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         log: log_use(&options),
         log_bytes: options.log_bytes,
+        discard: options.discard,
         quotas: quota_files(&options),
         terminals: terminals(&args.dir),
         ..OpenOptions::read_only()
@@ -309,6 +310,9 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
             log::warn!("{spec}: a multi-structured file system always uses its log; nolog changes nothing");
         }
         _ => {}
+    }
+    if options.discard && (image.family() != Family::Ffs || log_use(&options) == LogUse::Never) {
+        log::warn!("{spec}: discard has no effect: it needs a UFS that is mounted with its log");
     }
     if image.acls() == AclKind::Nfs4 {
         logger::note(format_args!(

@@ -323,7 +323,7 @@ impl Run<'_> {
             return;
         }
         let (pair, by) = (self.any(), self.privilege());
-        let names: [&[u8]; 4] = [b"user.a", b"user.longer-name", b"system.a", b"user.x"];
+        let names: [&[u8]; 5] = [b"user.a", b"user.longer-name", b"system.a", b"trusted.a", b"user.x"];
         let name = names[self.rng.random_range(0..names.len())];
         self.record(format!("extended attribute {} of {pair:?}", name.escape_ascii()));
         if self.rng.random_bool(0.3) {

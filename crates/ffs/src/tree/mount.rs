@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 /// Settings for opening a file system.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches, independent of each other")]
 pub struct OpenOptions {
     /// Write nothing to the device.
     pub read_only: bool,
@@ -46,6 +47,9 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes; a share of the file system if `None`.
     pub log_bytes: Option<u64>,
+    /// Declare space unused to the device when the commit that has freed it is durable; without
+    /// effect if there is no log.
+    pub discard: bool,
     /// Quotas to enforce; without effect if it is opened read-only.
     pub quotas: QuotaFiles,
     /// Where users are warned that they meet a limit, besides the log of the system.
@@ -214,6 +218,7 @@ impl Ffs {
         if self.was_clean {
             self.take_up_log(found, options)?;
         }
+        self.volume.discards.set(options.discard && self.volume.log.is_some());
         let quotas = self.take_up_quotas(&options.quotas);
         if quotas.is_err() {
             self.close()?;

@@ -95,10 +95,14 @@ impl PendingCommit {
 impl Volume {
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.cache.commit(self.cache.epoch(), |tx| {
+        let mut to_discard = Vec::new();
+        self.cache.commit(self.cache.epoch(), |tx| -> Result<_> {
             // Before anything is changed: if this cannot be read now, the next commit tries again.
             let superblock = self.superblock_to_log()?;
             let freed = self.free_pending(tx)?;
+            if self.discards.is_on() {
+                to_discard.clone_from(&freed);
+            }
             if let Some(log) = &self.log {
                 log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
                 if let Some(buffer) = superblock {
@@ -106,7 +110,9 @@ impl Volume {
                 }
             }
             Ok(freed)
-        })
+        })?;
+        self.discard_freed(to_discard);
+        Ok(())
     }
 
     /// Enters what the epoch has freed into the maps, and returns its bytes. What cannot be

@@ -40,6 +40,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use summary::Summaries;
+use trim::Discards;
 
 /// The space and the inodes of a file system.
 pub(crate) struct Volume {
@@ -61,6 +62,8 @@ pub(crate) struct Volume {
     pub(crate) log: Option<Arc<Wapbl>>,
     /// Frees and orphans of the present epoch.
     pub(crate) pending: PendingCommit,
+    /// What commits have freed, for the device.
+    pub(crate) discards: Discards,
     /// How often space was freed without a log.
     pub(crate) frees: AtomicU64,
     /// The quotas that are on, if any.
@@ -105,6 +108,7 @@ impl Volume {
             random: Mutex::new(random),
             log: None,
             pending: PendingCommit::default(),
+            discards: Discards::default(),
             frees: AtomicU64::new(0),
             quotas: None,
             terminals: None,

@@ -199,7 +199,7 @@ impl Tree for Mfs {
         self.attributes_of(inode, state)
     }
 
-    fn note_first_name(&self, tx: &Tx<'_>, ino: u64) -> Result<()> {
+    fn note_first_name(&self, tx: &Tx<'_>, ino: u64, _derived: &mut Self::Derived) -> Result<()> {
         self.volume.note_orphan(tx, ino, -1)
     }
 
