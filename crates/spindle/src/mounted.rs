@@ -292,6 +292,10 @@ impl FileSystem for MountedImage {
         self.with(|fs| fs.create(dir, name, node, by))
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.create_unnamed(dir, node, by))
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> spindle_vfs::Result<Attr> {
         self.with(|fs| fs.link(ino, dir, name, by))
     }

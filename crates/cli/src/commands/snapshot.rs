@@ -111,11 +111,11 @@ struct Row {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (json, read, image) = match &args.command {
         Command::Make { write, image, path } => {
-            make(&image::find(image)?, path.as_bytes(), &write.open_options())?;
+            make(&image::find(image)?, path.as_bytes(), &write.open_options()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Remove { write, image, path } => {
-            remove(&image::find(image)?, path.as_bytes(), &write.open_options())?;
+            remove(&image::find(image)?, path.as_bytes(), &write.open_options()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::List { json, read, image } => (json, read, image),

@@ -22,11 +22,12 @@ use spindle_cache::{Cache, Settings};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
-use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
+use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result, Terminals};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches, independent of each other")]
 pub struct OpenOptions {
     /// Write nothing to the device.
     pub read_only: bool,
@@ -46,8 +47,13 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes; a share of the file system if `None`.
     pub log_bytes: Option<u64>,
+    /// Declare space unused to the device when the commit that has freed it is durable; without
+    /// effect if there is no log.
+    pub discard: bool,
     /// Quotas to enforce; without effect if it is opened read-only.
     pub quotas: QuotaFiles,
+    /// Where users are warned that they meet a limit, besides the log of the system.
+    pub terminals: Option<Arc<dyn Terminals>>,
     /// Leave NetBSD's quotas inside the file system as they are, whatever is changed: for a repair,
     /// which counts at its end.
     pub ignore_quotas_inside: bool,
@@ -172,7 +178,8 @@ impl Ffs {
         let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         let name_hash = NameHash::new(&mut random);
         let cache = Cache::new(device, clock.clone(), options.cache);
-        let volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        let mut volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        volume.terminals.clone_from(&options.terminals);
         let (has_extattr, acls) = {
             let superblock = volume.superblock.lock();
             let (dialect, fs, layout) = (superblock.dialect, &superblock.fs, &superblock.layout);
@@ -235,6 +242,7 @@ impl Ffs {
                 overridable: false,
             }));
         }
+        self.volume.discards.set(options.discard && self.volume.log.is_some());
         let quotas = self.take_up_quotas(&options.quotas);
         if quotas.is_err() {
             self.close()?;

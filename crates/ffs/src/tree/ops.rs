@@ -173,6 +173,10 @@ impl FileSystem for Ffs {
         self.changing(|| self.create_name(dir, name, node, by))
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        self.changing(|| self.create_without_name(dir, node, by))
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
         self.changing(|| self.link_name(ino, dir, name, by))
     }

@@ -152,7 +152,7 @@ impl Volume {
         let free = self.free_frags_now();
         match by {
             Privilege::Root => free,
-            Privilege::User => free - self.reserve(),
+            Privilege::User | Privilege::Process(_) => free - self.reserve(),
         }
     }
 

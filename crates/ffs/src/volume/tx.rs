@@ -16,7 +16,7 @@ use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
 use crate::quota::store::Pen;
-use crate::quota::table::{Charged, Quotas};
+use crate::quota::table::{Charged, Quotas, Warning};
 use crate::volume::intervals::Intervals;
 use crate::volume::snapshot::SNAPSHOT_SECTORS;
 use spindle_cache::{Restore, Savepoint, Stream};
@@ -48,6 +48,8 @@ pub struct Tx<'a> {
 struct Effects {
     allocated: Vec<Allocated>,
     charged: Vec<Charged>,
+    /// What has to be said about quotas in the end.
+    warnings: Vec<Warning>,
     deferred: Vec<Deferred>,
     /// The fragments among it.
     freed: Intervals,
@@ -81,9 +83,9 @@ pub(crate) enum Deferred {
     Fragments(Frag, u64),
     /// An inode, of a directory or not.
     Inode(u32, bool),
-    /// The last name of an inode with this mode.
+    /// The last name of an inode with this mode, which is an orphan then.
     LastName(u32, u16),
-    /// The want of a name of an inode: it has got its first one.
+    /// Being an orphan, of an inode that gets its first name.
     FirstName(u32),
 }
 
@@ -103,6 +105,7 @@ pub(crate) struct Mark {
     cache: Savepoint,
     allocated: usize,
     charged: usize,
+    warnings: usize,
     deferred: usize,
 }
 
@@ -140,6 +143,11 @@ impl Tx<'_> {
         self.effects.borrow().moved
     }
 
+    /// Notes warnings about a quota, which are given at the end of the transaction.
+    pub(crate) fn note_warnings(&self, warnings: Vec<Warning>) {
+        self.effects.borrow_mut().warnings.extend(warnings);
+    }
+
     /// Notes fragments that are freed; returns false if they were freed before.
     pub(crate) fn frees(&self, at: Frag, count: u64) -> bool {
         let freed = &mut self.effects.borrow_mut().freed;
@@ -173,6 +181,7 @@ impl Tx<'_> {
             cache: self.cache.savepoint(),
             allocated: effects.allocated.len(),
             charged: effects.charged.len(),
+            warnings: effects.warnings.len(),
             deferred: effects.deferred.len(),
         }
     }
@@ -363,6 +372,7 @@ impl Volume {
                 touched.restore(saved);
                 self.roll_back(&tx, &beginning)?;
                 tx.cache.commit();
+                self.warn(&tx.effects.into_inner().warnings);
                 Err(error)
             }
         }
@@ -377,12 +387,15 @@ impl Volume {
         let stored = tx.effects.borrow().pointers.clone();
         self.restore_pointers(&tx.cache, &stored).map_err(|error| self.cache.half_done(&error))?;
         let mut effects = tx.effects.borrow_mut();
-        let Effects { deferred, freed, .. } = &mut *effects;
+        let Effects { deferred, freed, warnings, .. } = &mut *effects;
         for what in deferred.drain(to.deferred..) {
             if let Deferred::Fragments(at, _) | Deferred::Metadata(at, _) = what {
                 freed.remove(at);
             }
         }
+        // What was refused stays so; what has passed a limit has not.
+        let undone = warnings.split_off(to.warnings);
+        warnings.extend(undone.into_iter().filter(Warning::is_refusal));
         if let Some(quotas) = &self.quotas {
             let now = self.clock.now().secs;
             let pen = Pen { cache: &self.cache, tx: &tx.cache };
@@ -402,7 +415,7 @@ impl Volume {
 
     /// Ends a transaction that has succeeded: does what was deferred.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
-        let Effects { deferred, .. } = tx.effects.take();
+        let Effects { deferred, warnings, .. } = tx.effects.take();
         // First what may still be under way to space that others may have next.
         for what in &deferred {
             match what {
@@ -432,6 +445,7 @@ impl Volume {
             }
         }
         tx.cache.commit();
+        self.warn(&warnings);
         Ok(())
     }
 
