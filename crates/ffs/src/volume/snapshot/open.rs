@@ -1,6 +1,6 @@
 //! Taking up the snapshots of a file system that is going to be written to.
 
-use super::{Pointers, Snapshots, State};
+use super::{Pointers, Slot, Snapshots, State};
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::SF_SNAPSHOT;
 use crate::format::units::{Frag, Lbn};
@@ -57,11 +57,20 @@ impl Volume {
                     Err(error) => return refuse(&format!("cannot be used ({error})")),
                 }
             }
-            // Every indirect block must be there: preserving makes none.
+            // Every indirect block must be there: preserving makes none. And it must be one that the
+            // snapshot does not need itself, because preserving changes it.
             let mut lbn = 0;
             while lbn < self.snapshot_blocks() {
-                if let Err(error) = self.slot(&pointers, Lbn(lbn)) {
-                    return refuse(&format!("cannot be used ({error})"));
+                match self.slot(&pointers, Lbn(lbn)) {
+                    Ok(Slot::Indirect(at, _)) => {
+                        match self.needs(&pointers, at.0 / u64::from(self.layout.fs_frag)) {
+                            Ok(false) => {}
+                            Ok(true) => return refuse("would have to preserve its own blocks"),
+                            Err(error) => return refuse(&format!("cannot be used ({error})")),
+                        }
+                    }
+                    Ok(Slot::Inode(_)) => {}
+                    Err(error) => return refuse(&format!("cannot be used ({error})")),
                 }
                 lbn += u64::from(self.layout.fs_nindir);
             }
