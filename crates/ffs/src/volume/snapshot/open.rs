@@ -57,8 +57,8 @@ impl Volume {
                     Err(error) => return refuse(&format!("cannot be used ({error})")),
                 }
             }
-            // Every indirect block must be there: preserving makes none. And it must be one that the
-            // snapshot does not need itself, because preserving changes it.
+            // Every indirect block must be there: preserving makes none. And the snapshot must not
+            // need it itself, because preserving changes it.
             let mut lbn = 0;
             while lbn < self.snapshot_blocks() {
                 match self.slot(&pointers, Lbn(lbn)) {
