@@ -1,5 +1,8 @@
 //! Structures of a multi-structured file system.
 
+#[path = "../../mfs/tests/support/structures.rs"]
+mod structures;
+
 use crate::image::clock;
 use crate::{Target, number, seed};
 use rand::SeedableRng;
@@ -13,23 +16,11 @@ use spindle_torture::exercise::{change, walk};
 use spindle_torture::overlay::Overlay;
 use spindle_vfs::{FileKind, FileSystem, Ino, Privilege, XattrMode};
 use std::sync::{Arc, LazyLock};
+use structures::{STRUCTURES, seal};
 
 /// All structures that have checksums.
 pub const SET: Target =
     Target { name: "set", about: "a structure of a multi-structured file system", seeds, run };
-
-/// Each structure: its magic, its length (0: it says it itself) and the place of its checksum.
-const STRUCTURES: [(&[u8], usize, usize); 9] = [
-    (b"SpindMFS", 4096, 4092),
-    (b"MCyl", 512, 508),
-    (b"MH", 512, 508),
-    (b"MO", 512, 508),
-    (b"MA", 512, 508),
-    (b"MMap", 4096, 4),
-    (b"MNam", 1024, 20),
-    (b"MLog", 512, 4),
-    (b"MRec", 0, 4),
-];
 
 /// Bytes of the set's only device.
 const SIZE: u64 = 10 << 20;
@@ -105,14 +96,15 @@ fn changed(kind: usize, place: usize, data: &[u8]) -> Option<Overlay> {
     let len = if len == 0 {
         let mut stored = [0; 8];
         device.peek(at + 32, &mut stored);
-        usize::try_from(u64::from_le_bytes(stored)).unwrap_or(usize::MAX).min(BASE.bytes.len() - at)
+        let stored = usize::try_from(u64::from_le_bytes(stored)).unwrap_or(usize::MAX);
+        stored.clamp(checksum + 4, BASE.bytes.len() - at)
     } else {
         len
     };
-    device.poke(at + checksum, &[0; 4]);
     let mut bytes = vec![0; len];
     device.peek(at, &mut bytes);
-    device.poke(at + checksum, &crc32c::crc32c(&bytes).to_le_bytes());
+    seal(&mut bytes, checksum);
+    device.poke(at + checksum, &bytes[checksum..checksum + 4]);
     Some(device)
 }
 

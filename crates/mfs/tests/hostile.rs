@@ -4,6 +4,9 @@
 //! Structures are changed at random and get a right checksum again, so that the changes reach the
 //! code behind the checksums.
 
+#[path = "support/structures.rs"]
+mod structures;
+
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -16,21 +19,9 @@ use spindle_mfs::{Class, Fingerprint, Mfs, OpenOptions, ReadOnlyClass, Role, Set
 use spindle_vfs::{Extent, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, Result, SetAttr, XattrMode};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use structures::{STRUCTURES, seal};
 
 const BY: Privilege = Privilege::Root;
-/// Each structure: its magic, its length and the place of its checksum.
-const STRUCTURES: [(&[u8], usize, usize); 9] = [
-    (b"SpindMFS", 4096, 4092),
-    (b"MCyl", 512, 508),
-    (b"MH", 512, 508),
-    (b"MO", 512, 508),
-    (b"MA", 512, 508),
-    (b"MMap", 4096, 4),
-    (b"MNam", 1024, 20),
-    (b"MLog", 512, 4),
-    (b"MRec", 0, 4),
-];
-
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(1_000_000_000))
 }
@@ -124,9 +115,7 @@ fn damage(bytes: &mut [u8], rng: &mut StdRng) {
             _ => rng.random(),
         };
     }
-    structure[checksum..checksum + 4].fill(0);
-    let crc = crc32c::crc32c(structure);
-    structure[checksum..checksum + 4].copy_from_slice(&crc.to_le_bytes());
+    seal(structure, checksum);
 }
 
 /// Uses everything that can be found, whatever comes of it.

@@ -31,7 +31,6 @@ pub fn list(image: &Image, visit: &mut dyn FnMut() -> Result<()>) -> Result<Vec<
     let vfs = image.vfs();
     let mut found: Vec<Snapshot> = Vec::new();
     for ino in ffs.superblock().snapshots() {
-        let is_snapshot = |attr: &Attr| attr.kind == FileKind::Regular && attr.flags & SNAPSHOT != 0;
         let attr = image.fs().getattr(Ino(ino.into())).ok().filter(is_snapshot);
         found.push(Snapshot { ino, path: None, attr });
     }
@@ -62,11 +61,8 @@ pub fn make(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
     if let Some(()) = request(&Name::of_image(spec)?, &asked, &mut |_| Ok(())).context(spec)? {
         return Ok(());
     }
-    let image = Image::open(spec, &OpenOptions { log: LogUse::Wanted, ..options.clone() })?;
-    image.check_writable().context(spec)?;
-    let made = image.make_snapshot(path).context(spec);
-    let unmounted = image.unmount().context(spec);
-    made.and(unmounted)
+    let options = OpenOptions { log: LogUse::Wanted, ..options.clone() };
+    change(spec, &options, |image| image.make_snapshot(path))
 }
 
 /// Removes a snapshot of the file system in `spec`, which is not mounted, by its name.
@@ -78,11 +74,21 @@ pub fn remove(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
         let place = String::from_utf8_lossy(path);
         return Err(Error::new(format!("{spec}: it is mounted; remove {place} below the mount point (rm)")));
     }
+    change(spec, options, |image| image.remove_snapshot(path))
+}
+
+/// Opens a file system for a change, and unmounts it in any case.
+fn change(spec: &Spec, options: &OpenOptions, work: impl FnOnce(&Image) -> Result<()>) -> Result<()> {
     let image = Image::open(spec, options)?;
     image.check_writable().context(spec)?;
-    let removed = image.remove_snapshot(path).context(spec);
+    let done = work(&image).context(spec);
     let unmounted = image.unmount().context(spec);
-    removed.and(unmounted)
+    done.and(unmounted)
+}
+
+/// Returns true for the attributes of a snapshot.
+const fn is_snapshot(attr: &Attr) -> bool {
+    matches!(attr.kind, FileKind::Regular) && attr.flags & SNAPSHOT != 0
 }
 
 impl Image {
@@ -109,7 +115,7 @@ impl Image {
         let place = String::from_utf8_lossy(path);
         {
             let child = path::child(&vfs, dir.ino(), name).map_err(Error::from).context(&place)?;
-            if child.attr().kind != FileKind::Regular || child.attr().flags & SNAPSHOT == 0 {
+            if !is_snapshot(child.attr()) {
                 return Err(Error::new(format!("{place}: is no snapshot")));
             }
         }

@@ -9,6 +9,7 @@ use crate::text::printable;
 use serde::Serialize;
 use spindle::image::Family;
 use spindle::snapshot::{Snapshot, list, make, remove};
+use spindle::{OpenOptions, Spec};
 use spindle_clock::Timestamp;
 use spindle_report::number;
 use spindle_vfs::Attr;
@@ -47,16 +48,7 @@ enum Command {
     /// the command has ended, the snapshot is durable.
     #[command(after_long_help = "EXAMPLES
     spindle snapshot make disk.img /.snap/monday")]
-    Make {
-        #[command(flatten)]
-        write: WriteArgs,
-        /// The file, block device or partition, or the directory that it is mounted on
-        #[arg(value_name = "IMAGE")]
-        image: String,
-        /// The name that the snapshot gets, in a directory of the file system
-        #[arg(value_name = "/PATH")]
-        path: OsString,
-    },
+    Make(One),
     /// Remove a snapshot of a file system that is not mounted
     ///
     /// On a mount, rm(1) removes it. What other snapshots need of it, they get.
@@ -65,16 +57,7 @@ enum Command {
         after_long_help = "EXAMPLES
     spindle snapshot rm disk.img /.snap/monday"
     )]
-    Remove {
-        #[command(flatten)]
-        write: WriteArgs,
-        /// The file, block device or partition
-        #[arg(value_name = "IMAGE")]
-        image: String,
-        /// The name of the snapshot in the file system
-        #[arg(value_name = "/PATH")]
-        path: OsString,
-    },
+    Remove(One),
     /// List the snapshots that the superblock names
     ///
     /// Prints when each was made, the size of the file system then, the space that the snapshot
@@ -89,6 +72,30 @@ enum Command {
         #[arg(value_name = "IMAGE")]
         image: String,
     },
+}
+
+/// A snapshot that is made or removed.
+#[derive(clap::Args, Debug)]
+struct One {
+    #[command(flatten)]
+    write: WriteArgs,
+    /// The file, block device or partition; for make, also the directory that it is mounted on
+    #[arg(value_name = "IMAGE")]
+    image: String,
+    /// The name of the snapshot in the file system
+    #[arg(value_name = "/PATH")]
+    path: OsString,
+}
+
+impl One {
+    /// Makes or removes it, as `work` does.
+    fn change(
+        &self,
+        work: impl FnOnce(&Spec, &[u8], &OpenOptions) -> spindle::Result<()>,
+    ) -> Result<ExitCode> {
+        work(&image::find(&self.image)?, self.path.as_bytes(), &self.write.open_options()?)?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 #[derive(Serialize)]
@@ -110,14 +117,8 @@ struct Row {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (json, read, image) = match &args.command {
-        Command::Make { write, image, path } => {
-            make(&image::find(image)?, path.as_bytes(), &write.open_options()?)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::Remove { write, image, path } => {
-            remove(&image::find(image)?, path.as_bytes(), &write.open_options()?)?;
-            return Ok(ExitCode::SUCCESS);
-        }
+        Command::Make(one) => return one.change(make),
+        Command::Remove(one) => return one.change(remove),
         Command::List { json, read, image } => (json, read, image),
     };
     interrupt::watch()?;

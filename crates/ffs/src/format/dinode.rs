@@ -7,7 +7,7 @@
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::rdev;
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, Field};
@@ -100,6 +100,12 @@ impl Dinode {
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == Some(FileKind::Directory)
+    }
+
+    /// Returns true for a regular file that is marked as a snapshot.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.flags & SF_SNAPSHOT != 0 && self.kind() == Some(FileKind::Regular)
     }
 
     /// Takes apart the inode at the start of `bytes`.

@@ -7,7 +7,6 @@
 //! refused, as in quota files; adding 1 makes "no limit", all ones, 0.
 
 use super::{Account, DEFAULT_GRACE, Grace, Kind, Quota};
-use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
 use crate::format::ondisk::{FsNetBsd, Q2_HEAD_MAGIC, Quota2Entry, Quota2Header, Quota2Val, flags};
 use crate::format::superblock::Superblock;
@@ -27,9 +26,7 @@ pub(crate) const VALUES: usize = 2 * Quota2Val::SIZE;
 /// The quotas that a superblock says are inside, with the inodes of their files (0 for none).
 pub(crate) fn kinds_inside(superblock: &Superblock) -> Vec<(Kind, u64)> {
     let netbsd = FsNetBsd::decode(superblock.raw(), superblock.layout.endian);
-    let on = superblock.dialect == Dialect::NetBsd
-        && superblock.flags() & flags::NETBSD_DOQUOTA2 != 0
-        && netbsd.fs_quota_magic == Q2_HEAD_MAGIC;
+    let on = superblock.keeps_quotas_inside() && netbsd.fs_quota_magic == Q2_HEAD_MAGIC;
     let is_on = |kind: &Kind| on && netbsd.fs_quota_flags >> *kind as u8 & 1 != 0;
     Kind::ALL.into_iter().filter(is_on).map(|kind| (kind, netbsd.fs_quotafile[kind as usize])).collect()
 }

@@ -13,7 +13,7 @@ use crate::format::ondisk::{NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::{Frag, Lbn, index};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
-use crate::volume::bmap::PointerAt;
+use crate::volume::bmap::{PointerAt, Slot};
 use crate::volume::policy::{NextBlock, Preference, block_preference, group_with_room};
 use crate::volume::tx::{Progress, Tx};
 use spindle_cache::{Extent, Space, Stream};
@@ -268,21 +268,11 @@ impl Ffs {
         let to = self.volume.alloc(tx, frags, wanted, request.by)?;
         self.volume.free(tx, from, frags.into())?;
         let request = Request { lbn, written: 0..0, ..*request };
-        match self.volume.pointer_at(lbn)? {
-            PointerAt::Direct(n) => di.db[n] = to.0,
-            PointerAt::Indirect { levels, path } => {
-                let missing = || Error::corrupt("a missing indirect block", format!("inode {}", request.ino));
-                let mut block = di.ib[levels - 1];
-                for level in (0..levels).rev() {
-                    let at = self.volume.pointer(block, self.layout().fs_frag, request.ino)?;
-                    let buffer = self.volume.indirect(at.ok_or_else(missing)?)?;
-                    let step = path[NIADDR - 1 - level];
-                    if level == 0 {
-                        self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, step, to.0);
-                    } else {
-                        block = self.volume.get_pointer(&buffer.read(), step);
-                    }
-                }
+        match self.volume.slot_of(request.ino, &di.ib, lbn)? {
+            Slot::Inode(n) => di.db[n] = to.0,
+            Slot::Indirect(block, n) => {
+                let buffer = self.volume.indirect(block)?;
+                self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, n, to.0);
             }
         }
         self.move_fragments(tx, &request, (from, bytes as usize), (to, bytes as usize))?;

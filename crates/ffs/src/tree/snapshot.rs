@@ -219,8 +219,7 @@ impl Ffs {
     /// Refuses to change the content or the attributes of a snapshot, where anything can be
     /// changed.
     pub(super) fn check_no_snapshot(&self, di: &Dinode) -> Result<()> {
-        let is_one = di.flags & SF_SNAPSHOT != 0 && di.kind() == Some(FileKind::Regular);
-        if is_one && !self.read_only() { Err(Error::NotPermitted) } else { Ok(()) }
+        if di.is_snapshot() && !self.read_only() { Err(Error::NotPermitted) } else { Ok(()) }
     }
 }
 

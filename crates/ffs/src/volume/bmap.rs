@@ -35,6 +35,15 @@ pub(crate) enum PointerAt {
     Indirect { levels: usize, path: [usize; NIADDR] },
 }
 
+/// Where the pointer to a block of a file stands, when the indirect blocks on the way are known.
+#[derive(Clone, Copy)]
+pub(crate) enum Slot {
+    /// Number of it in the inode.
+    Inode(usize),
+    /// An indirect block, and the number of the pointer in it.
+    Indirect(Frag, usize),
+}
+
 impl Volume {
     /// Returns where the pointer to block `lbn` stands.
     pub(crate) fn pointer_at(&self, lbn: Lbn) -> Result<PointerAt> {
@@ -55,6 +64,25 @@ impl Volume {
             span *= n;
         }
         Err(Error::TooBig)
+    }
+
+    /// Returns where the pointer to block `lbn` stands of the inode `ino`, whose indirect blocks
+    /// `ib` names.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if one on the way is missing; device errors.
+    pub(crate) fn slot_of(&self, ino: u32, ib: &[u64; NIADDR], lbn: Lbn) -> Result<Slot> {
+        let PointerAt::Indirect { levels, path } = self.pointer_at(lbn)? else {
+            return Ok(Slot::Inode(index(lbn.0)));
+        };
+        let missing = || Error::corrupt("a missing indirect block", format!("inode {ino}"));
+        let follow = |raw| self.pointer(raw, self.layout.fs_frag, ino).and_then(|at| at.ok_or_else(missing));
+        let mut block = follow(ib[levels - 1])?;
+        for &step in &path[NIADDR - levels..NIADDR - 1] {
+            let raw = self.get_pointer(&self.indirect(block)?.read(), step);
+            block = follow(raw)?;
+        }
+        Ok(Slot::Indirect(block, path[NIADDR - 1]))
     }
 
     /// Returns the buffer of an indirect block.

@@ -118,7 +118,7 @@ impl Volume {
         let (_, offset) = self.layout.ino_to_fsba(ino);
         let buffer = self.inode_buffer(ino)?;
         let range = offset..offset + self.layout.inode_size();
-        di.encode(self.change(tx, &buffer)?.bytes_mut(range), &self.layout, self.hashes.inodes);
+        di.encode(buffer.write(tx).bytes_mut(range), &self.layout, self.hashes.inodes);
         Ok(())
     }
 

@@ -146,8 +146,8 @@ impl Labels {
     /// Writes to each member where all are, as the names of their devices say, if there are
     /// several; of those that are not there, where they were. A failure is only reported.
     pub(crate) fn write_places(&self) {
-        let Label { set_id, .. } = *self.label.lock();
-        let mut away = self.now().members();
+        let label = self.now();
+        let mut away = label.members();
         let (members, read_only) = (self.members.lock(), self.read_only.lock());
         if members.len() + read_only.len() < 2 {
             return;
@@ -163,7 +163,7 @@ impl Labels {
         places.extend(read_only.iter().cloned());
         for (&id, device) in members.iter() {
             let is_new = self.new.lock().contains(&id);
-            let is_ours = if is_new { Ok(()) } else { check_member(&**device, set_id, id) };
+            let is_ours = if is_new { Ok(()) } else { check_member(&**device, label.set_id, id) };
             if let Err(error) = is_ours.and_then(|()| write_places(&**device, &places)) {
                 log::info!("the list of members was not written: {error}");
             }

@@ -12,7 +12,7 @@
 //!
 //! Source: `ffs_snapshot`, `cgaccount`, `expunge_ufs2` of FreeBSD.
 
-use super::{NOT_COPIED, OF_A_SNAPSHOT, Pointers, Slot};
+use super::{NOT_COPIED, OF_A_SNAPSHOT, Pointers};
 use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
 use crate::format::group::{GroupMut, find_bit};
@@ -21,7 +21,7 @@ use crate::format::ondisk::{Csum, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::{Frag, Lbn, index};
 use crate::volume::Volume;
 use crate::volume::alloc::{Part, free_range};
-use crate::volume::bmap::PointerAt;
+use crate::volume::bmap::{PointerAt, Slot};
 use crate::volume::tx::Tx;
 use spindle_ondisk::Field;
 use spindle_vfs::{Error, FileKind, Privilege, Result};
@@ -210,14 +210,15 @@ impl Volume {
                 || Error::corrupt(format!("no space for block {lbn}"), format!("inode {}", young.ino));
             Ok::<_, Error>(layout.byte(self.pointer(raw, layout.fs_frag, young.ino)?.ok_or_else(missing)?))
         };
-        let mut writes: Vec<(u64, Vec<u8>)> = Vec::new();
+        let device = self.cache.device();
+        let write = |at: u64, bytes: &[u8]| self.cache.directly(|device| device.write_at(at, bytes));
         for &lbn in copied {
-            let bytes = match copies.get(&lbn) {
-                Some(bytes) => bytes.clone(),
+            let at = place(&young, lbn)?;
+            match copies.get(&lbn) {
+                Some(bytes) => write(at, bytes)?,
                 // It was needed when it was prepared.
-                None => self.read_original(lbn)?.to_vec(),
-            };
-            writes.push((place(&young, lbn)?, bytes));
+                None => write(at, &self.read_original(lbn)?)?,
+            }
         }
         let words = std::iter::once(copied.len() as u64 + 1).chain(copied.iter().copied());
         let mut list = vec![0; index((copied.len() as u64 + 1) * LIST_WORD)];
@@ -225,35 +226,22 @@ impl Volume {
         list.chunks_exact_mut(index(LIST_WORD)).zip(words).for_each(|(at, word)| word.put(at, layout.endian));
         list.resize(list.len().next_multiple_of(layout.fs_bsize as usize), 0);
         for (lbn, bytes) in (blocks..).zip(list.chunks_exact(layout.fs_bsize as usize)) {
-            writes.push((place(&young, lbn)?, bytes.to_vec()));
+            write(place(&young, lbn)?, bytes)?;
         }
         for (raw, &mark) in young.db.iter_mut().zip(marks) {
             if *raw == 0 {
                 *raw = mark.into();
             }
         }
-        let mut leaves = Vec::new();
         for first in (NDADDR as u64..blocks).step_by(layout.fs_nindir as usize) {
             let Slot::Indirect(leaf, _) = self.slot(&young, Lbn(first))? else { continue };
-            leaves.push((leaf, first));
-        }
-        let filled = |leaf: Frag, first: u64| {
             let mut bytes = self.indirect(leaf)?.read().to_vec();
-            let size = layout.pointer_size();
-            for (at, &mark) in bytes.chunks_exact_mut(size).zip(&marks[index(first)..]) {
+            for (at, &mark) in bytes.chunks_exact_mut(layout.pointer_size()).zip(&marks[index(first)..]) {
                 if at.iter().all(|&byte| byte == 0) {
                     self.encode_pointer(at, mark.into());
                 }
             }
-            Ok::<_, Error>(bytes)
-        };
-        let device = self.cache.device();
-        for (at, bytes) in &writes {
-            self.cache.directly(|device| device.write_at(*at, bytes))?;
-        }
-        for &(leaf, first) in &leaves {
-            let bytes = filled(leaf, first)?;
-            self.cache.directly(|device| device.write_at(layout.byte(leaf), &bytes))?;
+            write(layout.byte(leaf), &bytes)?;
             self.cache.forget(layout.byte(leaf));
         }
         self.cache.directly(|_| device.flush())?;

@@ -32,7 +32,7 @@ mod open;
 mod remove;
 
 use super::Volume;
-use super::bmap::{PointerAt, Run};
+use super::bmap::{Run, Slot};
 use super::tx::{MapSector, Tx};
 use crate::format::dinode::Dinode;
 use crate::format::ondisk::{NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
@@ -40,7 +40,7 @@ use crate::format::units::{Frag, Lbn, index};
 use spindle_cache::{Buffer, BufferMut, Epoch};
 use spindle_clock::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use spindle_device::AlignedBuf;
-use spindle_vfs::{Error, FileKind, Privilege, Result};
+use spindle_vfs::{Error, Privilege, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -98,13 +98,6 @@ struct Pointers {
     blocks: u64,
     db: [u64; NDADDR],
     ib: [u64; NIADDR],
-}
-
-/// Where a pointer of a snapshot stands.
-#[derive(Clone, Copy)]
-enum Slot {
-    Inode(usize),
-    Indirect(Frag, usize),
 }
 
 impl Pointers {
@@ -168,9 +161,7 @@ impl Snapshots {
 impl Volume {
     /// Returns true if a file is read as a snapshot.
     pub(super) fn is_snapshot(&self, ino: u32, di: &Dinode) -> bool {
-        di.flags & SF_SNAPSHOT != 0
-            && di.kind() == Some(FileKind::Regular)
-            && (self.is_read_only() || self.snapshots.lock().pointers_of(ino).is_some())
+        di.is_snapshot() && (self.is_read_only() || self.snapshots.lock().pointers_of(ino).is_some())
     }
 
     /// Returns the inode of a snapshot with its pointers as they are now; other inodes as they are.
@@ -265,26 +256,8 @@ impl Volume {
         Ok(bytes)
     }
 
-    /// Returns where the pointer to a block stands.
     fn slot(&self, pointers: &Pointers, lbn: Lbn) -> Result<Slot> {
-        match self.pointer_at(lbn)? {
-            PointerAt::Direct(n) => Ok(Slot::Inode(n)),
-            PointerAt::Indirect { levels, path } => {
-                let missing = || {
-                    let what = format!("no indirect block for block {lbn} of a snapshot");
-                    Error::corrupt(what, format!("inode {}", pointers.ino))
-                };
-                let follow = |raw| {
-                    self.pointer(raw, self.layout.fs_frag, pointers.ino).and_then(|at| at.ok_or_else(missing))
-                };
-                let mut block = follow(pointers.ib[levels - 1])?;
-                for &step in &path[NIADDR - levels..NIADDR - 1] {
-                    let raw = self.get_pointer(&self.indirect(block)?.read(), step);
-                    block = follow(raw)?;
-                }
-                Ok(Slot::Indirect(block, path[NIADDR - 1]))
-            }
-        }
+        self.slot_of(pointers.ino, &pointers.ib, lbn)
     }
 
     fn slot_pointer(&self, pointers: &Pointers, slot: Slot) -> Result<u64> {

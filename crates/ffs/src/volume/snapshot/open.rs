@@ -1,12 +1,12 @@
 //! Taking up the snapshots of a file system that is going to be written to.
 
-use super::{Pointers, Slot, Snapshots, State};
+use super::{Pointers, Snapshots, State};
 use crate::format::dialect::Dialect;
-use crate::format::ondisk::SF_SNAPSHOT;
 use crate::format::units::{Frag, Lbn};
 use crate::volume::Volume;
+use crate::volume::bmap::Slot;
 use spindle_clock::{Mutex, RwLock};
-use spindle_vfs::{Error, FileKind, Objection, Result};
+use spindle_vfs::{Error, Objection, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 
@@ -34,7 +34,7 @@ impl Volume {
                 di => di?,
             };
             // One without a name waits for being freed.
-            if di.flags & SF_SNAPSHOT == 0 || di.nlink == 0 || di.kind() != Some(FileKind::Regular) {
+            if !di.is_snapshot() || di.nlink == 0 {
                 continue;
             }
             let refuse = |why: &str| {

@@ -4,11 +4,12 @@
 //! (`ffs_snapremove`). Each step is right by itself and stays when its transaction is rolled back;
 //! the steps of a removal that was cut off are done again.
 
-use super::{NOT_COPIED, OF_A_SNAPSHOT, Pointers, Slot, State};
+use super::{NOT_COPIED, OF_A_SNAPSHOT, Pointers, State};
 use crate::format::dinode::Dinode;
 use crate::format::ondisk::{NIADDR, SNAPSHOT_MARKS};
 use crate::format::units::{Frag, Lbn};
 use crate::volume::Volume;
+use crate::volume::bmap::Slot;
 use crate::volume::tx::{Progress, Tx};
 use spindle_vfs::Result;
 
