@@ -170,7 +170,6 @@ impl LocalSource<'_> {
                 content.may_shrink = self.changed.is_some();
                 put(Body::File { size: content.size, content: &mut content }, meta)?;
                 if let Some(changed) = self.changed
-                    && content.at > 0
                     && content.has_changed(stat)?
                 {
                     changed(&self.place(path), Error::new("changed while it was read"))?;

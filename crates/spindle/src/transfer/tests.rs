@@ -435,7 +435,9 @@ impl Sink for Meddler<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let file = |name: &str| std::fs::File::options().append(true).open(self.dir.join(name)).unwrap();
         match node.path {
-            b"grows" => file("grows").write_all(b"more").unwrap(),
+            b"empty" | b"grows" => {
+                file(std::str::from_utf8(node.path).unwrap()).write_all(b"more").unwrap();
+            }
             b"shrinks" => file("shrinks").set_len(4).unwrap(),
             _ => {}
         }
@@ -455,6 +457,7 @@ fn sources_that_change_are_noticed() {
     for name in ["grows", "image", "same", "shrinks"] {
         std::fs::write(dir.path().join(name), "12345678").unwrap();
     }
+    std::fs::write(dir.path().join("empty"), "").unwrap();
     let named = std::cell::RefCell::new(Vec::new());
     let name_of = |path: &str| path.rsplit('/').next().unwrap().to_owned();
     let changed = |path: &str, error: Error| {
@@ -465,13 +468,21 @@ fn sources_that_change_are_noticed() {
     let mut sink = Meddler { dir: dir.path(), inner: Notes::default() };
     let source = LocalSource::new(dir.path()).noticing(&changed);
     source.without(&dir.path().join("image"), &left_out).walk(&mut sink).unwrap();
-    let all = ["grows: changed while it was read", "image", "shrinks: changed while it was read"];
+    let [empty, grows, shrinks] =
+        ["empty", "grows", "shrinks"].map(|name| format!("{name}: changed while it was read"));
+    let all = [empty, grows, "image".into(), shrinks];
     assert_eq!(*named.borrow(), all);
     let paths: Vec<_> =
         sink.inner.0.iter().map(|node| (&node.path[..], &node.body[..12.min(node.body.len())])).collect();
     assert_eq!(
         paths,
-        [("", "directory"), ("grows", "file of 8, s"), ("same", "file of 8, s"), ("shrinks", "file of 8, s")]
+        [
+            ("", "directory"),
+            ("empty", "file of 0, s"),
+            ("grows", "file of 8, s"),
+            ("same", "file of 8, s"),
+            ("shrinks", "file of 8, s")
+        ]
     );
 
     std::fs::write(dir.path().join("shrinks"), "12345678").unwrap();
