@@ -319,3 +319,18 @@ fn specs() {
     let device: Arc<dyn Device> = open_spec(path, &OpenOptions::read_write()).unwrap();
     assert_eq!(device.info().size_bytes, 16 * 512);
 }
+
+/// Promise: a flush of a file that has become shorter fails, because what was cut off is not
+/// durable, and nothing is written afterwards.
+#[test]
+fn a_file_that_becomes_shorter() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let device = FileDevice::open(file.path(), &OpenOptions::read_write()).unwrap();
+    device.write_at(0, &[1; 512]).unwrap();
+    device.flush().unwrap();
+    file.as_file().set_len(1 << 19).unwrap();
+    let error = device.flush().unwrap_err().to_string();
+    assert!(error.contains("the file has 524288 bytes now, and had 1048576"), "{error}");
+    assert!(matches!(device.write_at(0, &[2; 512]), Err(Error::Latched { .. })));
+}

@@ -10,7 +10,7 @@ use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
 use spindle_ffs::newfs::{Format, Parameters, Plan, write};
-use spindle_ffs::{Dialect, Ffs, Group, GroupMap, LogUse, OpenOptions, Superblock};
+use spindle_ffs::{Dialect, Ffs, Frag, Group, GroupMap, LogUse, OpenOptions, Superblock};
 use spindle_ondisk::Endian;
 use spindle_vfs::{
     Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode,
@@ -257,6 +257,49 @@ fn snapshots_are_not_written() {
     assert!(matches!(fs.make_snapshot(fs.root(), b"snap"), Err(Error::Exists)));
     fs.unmount().unwrap();
     assert_eq!(damage(&device), Vec::<String>::new());
+}
+
+/// Promise: a file system whose snapshot needs its own indirect blocks, which change with whatever
+/// is preserved, is not written.
+#[test]
+fn snapshots_that_need_themselves_are_only_read() {
+    let device = new(&formats()[0].1);
+    let fs = open(&device);
+    populate(&fs);
+    let attr = fs.make_snapshot(fs.root(), b"snap").unwrap();
+    let layout = fs.layout().clone();
+    fs.unmount().unwrap();
+    drop(fs);
+
+    let word = |at: u64| {
+        let mut sector = [0; 512];
+        device.read_at(at / 512 * 512, &mut sector).unwrap();
+        let from = usize::try_from(at % 512).unwrap();
+        u64::from_le_bytes(sector[from..from + 8].try_into().unwrap())
+    };
+    let (block, offset) = layout.ino_to_fsba(u32::try_from(attr.ino.0).unwrap());
+    // The places of `di_ib` in an inode of UFS2.
+    let ib = [208, 216].map(|at| word(layout.byte(block) + offset as u64 + at));
+    let own = ib[0] / u64::from(layout.fs_frag);
+    let nindir = u64::from(layout.fs_nindir);
+    let at = |indirect: u64, n: u64| layout.byte(Frag(indirect)) + 8 * n;
+    let pointer = match own.checked_sub(12 + nindir) {
+        Some(n) => at(word(at(ib[1], n / nindir)), n % nindir),
+        None => at(ib[0], own - 12),
+    };
+    assert_ne!(word(pointer), 0);
+    let mut sector = [0; 512];
+    device.read_at(pointer / 512 * 512, &mut sector).unwrap();
+    let from = usize::try_from(pointer % 512).unwrap();
+    sector[from..from + 8].fill(0);
+    device.write_at(pointer / 512 * 512, &sector).unwrap();
+
+    let before = device.to_bytes();
+    let fs = Ffs::open(device.clone(), clock(), &options()).unwrap();
+    let reasons = format!("{:?}", fs.read_only_reasons());
+    assert!(fs.read_only() && reasons.contains("would have to preserve its own blocks"), "{reasons}");
+    fs.unmount().unwrap();
+    assert!(device.to_bytes() == before);
 }
 
 /// Promise: several snapshots each stay what they were when one of them is removed, whichever; the

@@ -96,3 +96,22 @@ fn remedies_of_cut_file_systems_cut_nothing() {
     assert!(ran.code == 1 && ran.err.contains("find the rest"), "{}", ran.err);
     assert!(!ran.err.contains("fsck -y"), "{}", ran.err);
 }
+
+/// Promise: without `--force` no file system is made over others in the same bytes, whichever
+/// partition is named: the one that has logical partitions in it, or that of a whole disk.
+#[test]
+fn newfs_spares_partitions_in_partitions() {
+    let bench = Bench::new();
+    bench.shell(
+        "truncate -s 60m ext.img; printf 'label: dos\\n,10M,83\\n,,5\\n,15M,a5\\n,15M,a9\\n' | sfdisk -q ext.img
+        truncate -s 60m sun.img; printf 'label: sun\\n16065,10M,2\\n48195,10M,4\\n' | sfdisk -q sun.img
+        printf '3 : start=0, size=112455, type=5\\n' | sfdisk -q -a sun.img",
+    );
+    bench.fails("newfs ext.img@s2", 1, &["is an extended partition", "--force"]);
+    bench.ok("newfs ext.img@s5");
+    bench.ok("newfs -O1 --dialect sun sun.img@b");
+    bench.fails("newfs ext.img@s2", 1, &["--force"]);
+    bench.fails("newfs -O1 --dialect sun sun.img@c", 1, &["overlaps a UFS1", "of Sun at byte", "--force"]);
+    bench.check("ext.img@s5");
+    bench.check("sun.img@b");
+}
