@@ -348,6 +348,66 @@ fn directories_without_links() {
     assert_eq!(shown, 2, "what has names is not lost");
 }
 
+/// Promise: a device, pipe or socket that has contents is damage to whatever meets it, and a file
+/// system that was written meanwhile is not clean: its mode may be that of a file.
+#[test]
+fn special_files_with_contents() {
+    let mut dir = Ino(0);
+    let victim = Victim::new(|fs| dir = mkdir(fs, fs.root(), b"dir"));
+    for mode in [0o010_644, 0o020_644, 0o060_644, 0o140_644] {
+        victim.change_inode(dir, |dinode| dinode.di_mode = mode);
+        for open in [Victim::open_to_read, Victim::open] {
+            let fs = open(&victim);
+            assert_eq!(fs.lookup(fs.root(), b"dir").unwrap().ino, dir);
+            let damage = fs.passed_over();
+            assert!(matches!(&damage[..], [one] if one.contains("mode is damaged")), "{mode:o}: {damage:?}");
+            fs.forget(dir, 1);
+            if !fs.read_only() {
+                make(&fs, fs.root(), format!("{mode:o}").as_bytes(), FileKind::Regular);
+                fs.unmount().unwrap();
+                assert!(!Superblock::open(&*victim.device).unwrap().is_clean(), "{mode:o}");
+            }
+        }
+    }
+}
+
+/// Promise: an inode with a wrong check-hash is read with what it has, and named as damage, where
+/// nothing can be written; elsewhere it is refused.
+#[test]
+fn wrong_check_hashes_are_read() {
+    let mut inodes = [Ino(0); 2];
+    let parameters = Parameters { check_hashes: true, ..Victim::parameters() };
+    let victim = Victim::with(&parameters, |fs| {
+        let dir = mkdir(fs, fs.root(), b"dir");
+        let file = make(fs, dir, b"file", FileKind::Regular);
+        fs.write(file, 0, b"contents", Privilege::Root).unwrap();
+        inodes = [dir, file];
+    });
+    let [dir, file] = inodes;
+    assert!(victim.open_to_read().lookup(dir, b"file").is_ok());
+    for ino in inodes {
+        victim.change_inode(ino, |dinode| dinode.di_atime ^= 1);
+    }
+    let fs = victim.open_to_read();
+    assert_eq!(fs.lookup(fs.root(), b"dir").unwrap().ino, dir);
+    assert_eq!(fs.lookup(dir, b"file").unwrap().ino, file);
+    let mut bytes = [0; 8];
+    assert_eq!((fs.read(file, 0, &mut bytes).unwrap(), &bytes), (8, b"contents"));
+    let damage = fs.passed_over();
+    assert_eq!(damage.len(), 2, "{damage:?}");
+    for (said, ino) in damage.iter().zip(inodes) {
+        assert!(said.contains("check-hash") && said.contains(&format!("inode {}", ino.0)), "{said}");
+    }
+    let fs = victim.open();
+    assert!(matches!(fs.lookup(fs.root(), b"dir"), Err(Error::Corrupt { .. })));
+    victim.change_inode(victim.open_to_read().root(), |dinode| dinode.di_atime ^= 1);
+    for open in [Victim::open_to_read, Victim::open] {
+        let fs = open(&victim);
+        assert!(fs.read_only());
+        assert!(fs.lookup(fs.root(), b"dir").is_ok(), "the names in a root of this kind are there");
+    }
+}
+
 /// Promise: what was removed while it was open has no way up.
 #[test]
 fn removed_directories_have_no_parent() {
