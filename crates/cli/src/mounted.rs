@@ -95,6 +95,7 @@ impl Answering for Mount {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
             Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
+            Request::Snapshot(path) => serde_json::to_value(self.image.make_snapshot(path)?),
             Request::Describe => serde_json::to_value(self.image.describe(self.remounter.mount_point())?),
             Request::Remount(text) => {
                 self.remount(text)?;

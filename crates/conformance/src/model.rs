@@ -146,7 +146,7 @@ impl ModelFs {
             FileKind::Symlink => Body::Symlink(node.target.to_vec()),
             _ => Body::Node,
         };
-        Inode { attr, body, xattrs: BTreeMap::new(), references: 1 }
+        Inode { attr, body, xattrs: BTreeMap::new(), references: 1, nameable: false }
     }
 
     fn attr(&self, inode: &Inode) -> Attr {
@@ -233,7 +233,7 @@ impl ModelFs {
 
     /// Returns the number of blocks that `by` may still use.
     fn available(&self, tree: &Tree, by: Privilege) -> u64 {
-        let reserve = if by == Privilege::Root { 0 } else { self.options.reserve_blocks };
+        let reserve = if by.is_root() { 0 } else { self.options.reserve_blocks };
         self.options.blocks.saturating_sub(reserve).saturating_sub(tree.blocks_used)
     }
 
@@ -264,7 +264,8 @@ impl ModelFs {
     }
 
     fn check_xattr(&self, name: &[u8]) -> Result<()> {
-        let rest = name.strip_prefix(b"user.").or_else(|| name.strip_prefix(b"system."));
+        let spaces = [&b"user."[..], b"system.", b"trusted."];
+        let rest = spaces.iter().find_map(|space| name.strip_prefix(*space));
         match rest {
             _ if !self.options.limits.xattrs => Err(Error::NotSupported),
             None => Err(Error::NotSupported),

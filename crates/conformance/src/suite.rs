@@ -112,7 +112,7 @@ macro_rules! conformance_list {
             kinds: every_kind_survives, device_numbers_survive, symlinks_of_every_length,
                 operations_need_the_right_kind;
             links: directory_link_counts, hard_links_share_one_inode, link_refuses, link_count_limit,
-                directory_link_limit,
+                directory_link_limit, unnamed_files_get_a_name, unnamed_files_go_with_their_last_reference,
                 unlinked_file_stays_until_forgotten, remount_frees_files_without_names,
                 freed_numbers_are_stale, removed_directory_takes_no_names, references_are_counted;
             handles: handles_outlive_references, handles_of_removed_files_are_stale,

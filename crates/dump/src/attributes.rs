@@ -2,6 +2,7 @@
 
 use spindle_ffs::{Dialect, acl, extattr};
 use spindle_ondisk::{Endian, Field};
+use spindle_tree::xattr::{join, split};
 use spindle_vfs::Acl;
 use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, who};
 use std::borrow::Cow;
@@ -9,9 +10,7 @@ use std::borrow::Cow;
 /// Full names and values.
 pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Name spaces of UFS2 with the prefixes that their names have here.
-const SPACES: [(u8, &[u8]); 2] = [(1, b"user."), (2, b"system.")];
-/// Those of ext2.
+/// Name spaces of ext2 with the prefixes that their names have here.
 const EXT2_SPACES: [(u8, &[u8]); 5] =
     [(1, b"user."), (2, ACCESS_ACL), (3, DEFAULT_ACL), (4, b"trusted."), (6, b"security.")];
 
@@ -30,11 +29,10 @@ pub fn encode(attributes: &[(Vec<u8>, Vec<u8>)]) -> (Vec<u8>, usize) {
     let mut area = Vec::new();
     let mut left_out = 0;
     for (name, value) in attributes {
-        let split = SPACES.iter().find_map(|&(space, prefix)| Some((space, name.strip_prefix(prefix)?)));
         let list = LISTS.iter().find(|(shown, _)| *shown == &name[..]);
         let record = match list {
             Some(&(_, stored)) => stored_list(value).map(|value| (acl::SPACE, stored, Cow::Owned(value))),
-            None => split.map(|(space, name)| (space, name, Cow::Borrowed(&value[..]))),
+            None => split(name).map(|(space, name)| (space, name, Cow::Borrowed(&value[..]))),
         };
         let pushed = record.is_some_and(|(space, name, value)| {
             extattr::push_record(&mut area, Endian::Little, space, name, &value).is_ok()
@@ -52,8 +50,8 @@ pub fn decode(area: &[u8], endian: Endian) -> (Attributes, Option<String>) {
     for record in extattr::records(area, endian) {
         let Some(record) = record else { return (found, Some("a record that does not fit".into())) };
         rest = &rest[record.bytes.len()..];
-        if let Some((_, prefix)) = SPACES.iter().find(|(space, _)| *space == record.space) {
-            found.push(([prefix, record.name].concat(), record.value.to_vec()));
+        if let Some(name) = join(record.space, record.name) {
+            found.push((name, record.value.to_vec()));
         } else if record.space != 0 {
             return (found, Some(format!("the unknown name space {}", record.space)));
         }
@@ -128,16 +126,21 @@ mod tests {
         (name.as_bytes().to_vec(), value.to_vec())
     }
 
-    /// Promise: attributes of both name spaces come back, and others are counted.
+    /// Promise: attributes of all name spaces of UFS2 come back, and others are counted.
     #[test]
     fn attributes_round_trip() {
-        let kept = [pair("user.a", b""), pair("user.long", &[7; 3000]), pair("system.x", b"12345678")];
-        let all = [&kept[..], &[pair("trusted.t", b"1")]].concat();
+        let kept = [
+            pair("user.a", b""),
+            pair("user.long", &[7; 3000]),
+            pair("system.x", b"12345678"),
+            pair("trusted.x", b"1"),
+        ];
+        let all = [&kept[..], &[pair("security.t", b"1")]].concat();
         let (area, left_out) = encode(&all);
         assert_eq!(left_out, 1);
         assert_eq!(decode(&area, Endian::Little), (kept.to_vec(), None));
         let (some, wrong) = decode(&area[..area.len() - 8], Endian::Little);
-        assert!(some.len() == 2 && wrong.is_some());
+        assert!(some.len() == 3 && wrong.is_some());
     }
 
     /// Promise: access control lists are in a stream as FreeBSD has them; those of ext2 come as

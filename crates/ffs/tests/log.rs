@@ -193,6 +193,36 @@ fn data_alone_is_enough_to_find_it() {
     assert_eq!(content(&disk.crash().open(LogUse::IfThere), "b").unwrap().len(), 14_000);
 }
 
+/// Promise: syncing the data of a file that has just got its first name makes the name durable:
+/// without it a crash would free the file, as it frees one that has none.
+#[test]
+fn data_of_a_first_name_brings_the_name() {
+    for (name, parameters) in formats() {
+        let disk = Disk::new(&parameters);
+        let fs = disk.open(LogUse::Wanted);
+        let make = || {
+            let new = NewNode::new(FileKind::Regular, 0o644);
+            let ino = fs.create_unnamed(fs.root(), &new, Privilege::Root).unwrap().ino;
+            fs.write(ino, 0, &[9; 5000], Privilege::Root).unwrap();
+            ino
+        };
+        let (named, other) = (make(), make());
+        fs.sync().unwrap();
+        let free = |fs: &Ffs| fs.statfs().unwrap().ffree;
+        let before = free(&fs);
+        fs.link(named, fs.root(), b"named", Privilege::Root).unwrap();
+        fs.fsync(named, true).unwrap();
+        assert_eq!(fs.getattr(other).unwrap().nlink, 0);
+        let crashed = disk.crash();
+        let after = crashed.open(LogUse::Wanted);
+        assert_eq!(content(&after, "named").unwrap(), [9; 5000], "{name}");
+        after.sync().unwrap();
+        assert_eq!(free(&after), before + 1, "{name}: the other is freed by the recovery");
+        after.unmount().unwrap();
+        assert_eq!(crashed.damage(), [""; 0], "{name}");
+    }
+}
+
 /// Promise: a full file system takes as much again each time that it was emptied, without a sync
 /// between.
 #[test]

@@ -3,6 +3,8 @@
 
 #[path = "quota/asked.rs"]
 mod asked;
+#[path = "quota/warnings.rs"]
+mod warnings;
 
 use asked::{USER, ask, create, is_refused, limit, quota};
 use rand::rngs::StdRng;
@@ -14,7 +16,8 @@ use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::quota::{Edit, Kind, Limits, Quota, Sheet, Task, Usage};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, QuotaFiles};
 use spindle_vfs::{
-    Attr, Error, FallocateMode, FileKind, FileSystem, Privilege, RenameMode, Result, SetAttr, XattrMode,
+    Attr, Error, FallocateMode, FileKind, FileSystem, NewNode, Privilege, RenameMode, Result, SetAttr,
+    XattrMode,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -182,6 +185,12 @@ fn hard_limits_hold() {
         for what in [FileKind::Regular, FileKind::Directory, FileKind::Symlink, FileKind::Socket] {
             is_refused(create(&fs, "third", what, (7, 70), USER));
         }
+        let unnamed = NewNode { uid: 7, gid: 70, ..NewNode::new(FileKind::Regular, 0o644) };
+        is_refused(fs.create_unnamed(fs.root(), &unnamed, USER));
+        let made = fs.create_unnamed(fs.root(), &unnamed, Privilege::Root).unwrap();
+        assert_eq!(quota(&fs, kind, id).inodes.used, 3);
+        fs.forget(made.ino, 1);
+        assert_eq!(quota(&fs, kind, id).inodes.used, 2);
         create(&fs, "third", FileKind::Directory, (7, 70), Privilege::Root).unwrap();
         assert_eq!(quota(&fs, kind, id).inodes.used, 3);
         fs.rmdir(fs.root(), b"third").unwrap();

@@ -40,8 +40,8 @@
 //! - The kernel does not know BSD's file flags; `lsattr` and `chattr` see some of them. Forbidden
 //!   changes are refused; but a late write to an immutable file is refused when its pages arrive,
 //!   so `fsync` or `close` fails.
-//! - Only the name spaces `user` and `system` of extended attributes exist.
-//! - The request TMPFILE is not implemented, so `O_TMPFILE` does not work.
+//! - Only the name spaces `user`, `system` and `trusted` of extended attributes exist.
+//! - `O_TMPFILE` needs Linux 6.1 or newer.
 //! - A file handle of an NFS client stays valid after the kernel has forgotten the file only if the
 //!   file system supports a lookup of `.` in any inode, not only in directories.
 //! - If only root can use a mount, the kernel does not check permissions, not even for a process of
@@ -64,6 +64,7 @@ mod serve;
 mod server;
 mod session;
 mod signals;
+mod terminals;
 mod utab;
 mod waiting;
 
@@ -74,4 +75,5 @@ pub use options::{Access, MountOptions, WriteLimit};
 pub use serve::{Umount, serve, umount};
 pub use session::{Attachment, Remounter, Session, Unmounter, mount};
 pub use signals::Signals;
+pub use terminals::ProcessTerminals;
 pub use waiting::{is_held_by_ending_daemon, wait_for_ending_daemon};

@@ -19,6 +19,8 @@ struct Node {
     references: u64,
     /// BSD's file flags.
     flags: u32,
+    /// It was made without a name, and has none yet.
+    nameable: bool,
 }
 
 /// The inodes to which the kernel has references.
@@ -36,9 +38,22 @@ impl Nodes {
     /// kernel.
     pub(crate) fn add_reference(&self, attr: &Attr) {
         let mut shard = self.shard(attr.ino).lock();
-        let node = shard.entry(attr.ino).or_insert(Node { references: 0, flags: 0 });
+        let node = shard.entry(attr.ino).or_insert(Node { references: 0, flags: 0, nameable: false });
         node.references += 1;
         node.flags = attr.flags;
+        node.nameable &= attr.nlink == 0;
+    }
+
+    /// Notes that an inode that the kernel knows was made without a name.
+    pub(crate) fn note_nameable(&self, ino: Ino) {
+        if let Some(node) = self.shard(ino).lock().get_mut(&ino) {
+            node.nameable = true;
+        }
+    }
+
+    /// Returns true for an inode that was made without a name and has none yet.
+    pub(crate) fn is_nameable(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|node| node.nameable)
     }
 
     /// Releases up to `count` references. Returns the number to release in the file system.

@@ -118,6 +118,8 @@ pub struct MountOptions {
     /// `runs`, `noruns`: a file whose next block is in use continues at a long run of free
     /// blocks; for the caller.
     pub runs: bool,
+    /// `discard`, `nodiscard`: space is declared unused to the device when it is freed.
+    pub discard: bool,
     /// `writelimit=`, `nowritelimit`: see [`WriteLimit`]; for the caller.
     pub write_limit: WriteLimit,
     /// `filecache=`, `nofilecache`: bytes of memory in which the daemon keeps file data that was
@@ -173,6 +175,7 @@ impl Default for MountOptions {
             cluster_bytes: None,
             read_ahead: true,
             runs: false,
+            discard: false,
             write_limit: WriteLimit::Usual,
             file_cache_bytes: None,
             free_behind: true,
@@ -340,6 +343,7 @@ mod tests {
         assert!(o.synchronous_names && !o.read_ahead);
         assert_eq!((o.cluster_bytes, o.write_limit), (Some(120 << 10), WriteLimit::Bytes(240 << 10)));
         assert!(parsed("runs").runs && !parsed("runs,noruns").runs);
+        assert!(parsed("discard").discard && !parsed("discard,nodiscard").discard);
         let o = parsed("dirsync,nocluster,nowritelimit");
         assert_eq!((o.cluster_bytes, o.write_limit), (Some(0), WriteLimit::Unlimited));
         assert!(o.synchronous_names && o.read_ahead);

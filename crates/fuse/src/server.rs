@@ -162,12 +162,13 @@ impl Server {
         }))
     }
 
-    /// Creates a node and passes it to `answer`. Defers the request if space may become free.
+    /// Creates a node, without a name if none is given, and passes it to `answer`. Defers the
+    /// request if space may become free.
     fn create_or_defer(
         &self,
         req: &Request,
         parent: NodeId,
-        name: &[u8],
+        name: Option<&[u8]>,
         node: &NewNode<'_>,
         answer: impl FnOnce(&Inner, Result<Attr>) + Send + 'static,
     ) {
@@ -175,25 +176,25 @@ impl Server {
         let caller = observed::caller(req);
         let made = self.create_node(&by, parent, name, node);
         if !self.may_get_space(&made) {
-            if let Ok(attr) = &made {
+            if let (Ok(attr), Some(name)) = (&made, name) {
                 self.notify_made(caller, parent, name, attr);
             }
             return answer(self, made);
         }
-        let (inner, name, target) = (Arc::clone(&self.0), name.to_vec(), node.target.to_vec());
+        let (inner, name, target) = (Arc::clone(&self.0), name.map(<[u8]>::to_vec), node.target.to_vec());
         let node = NewNode { target: b"", ..*node };
         self.state.retries.push(Box::new(move |_| {
             let node = NewNode { target: &target, ..node };
-            let made = inner.state.space.retry(|| inner.create_node(&by, parent, &name, &node));
-            if let Ok(attr) = &made {
-                inner.notify_made(caller, parent, &name, attr);
+            let made = inner.state.space.retry(|| inner.create_node(&by, parent, name.as_deref(), &node));
+            if let (Ok(attr), Some(name)) = (&made, &name) {
+                inner.notify_made(caller, parent, name, attr);
             }
             answer(&inner, made);
         }));
     }
 
     fn make_entry(&self, req: &Request, parent: NodeId, name: &[u8], node: &NewNode<'_>, reply: Reply) {
-        self.create_or_defer(req, parent, name, node, |inner, made| inner.reply_entry(made, reply));
+        self.create_or_defer(req, parent, Some(name), node, |inner, made| inner.reply_entry(made, reply));
     }
 }
 
@@ -252,8 +253,17 @@ impl Inner {
         matches!(result, Err(Error::NoSpace)) && self.state.space.is_expected()
     }
 
-    fn create_node(&self, by: &Cred<'_>, parent: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
-        let attr = self.vfs.create(by, parent, name, node)?;
+    fn create_node(
+        &self,
+        by: &Cred<'_>,
+        parent: Ino,
+        name: Option<&[u8]>,
+        node: &NewNode<'_>,
+    ) -> Result<Attr> {
+        let attr = match name {
+            Some(name) => self.vfs.create(by, parent, name, node)?,
+            None => self.vfs.create_unnamed(by, parent, node)?,
+        };
         self.state.lost_writes.note_created(attr.ino);
         self.note_change();
         Ok(attr)
@@ -353,8 +363,8 @@ impl Inner {
             return self.fs.getattr(ino);
         }
         // Before the kernel forgets an unlinked file it sends its times; they need no
-        // write.
-        if is_writeback_of_times(&set) {
+        // write. A file that never had a name may still get one.
+        if is_writeback_of_times(&set) && !self.state.nodes.is_nameable(ino) {
             let attr = self.fs.getattr(ino)?;
             if attr.nlink == 0 {
                 return Ok(attr);
@@ -424,7 +434,7 @@ fn late_privilege(options: &MountOptions) -> Privilege {
 }
 
 fn cred(req: &Request) -> Cred<'static> {
-    Cred::user(req.uid(), req.gid())
+    Cred { process: req.pid(), ..Cred::user(req.uid(), req.gid()) }
 }
 
 /// Returns true if only the times are set that the kernel sends when it writes back an inode.
@@ -521,5 +531,7 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
 /// Returns true for the name spaces that our formats have. The kernel also asks for others, and for
 /// access control lists, which are not passed on unless the kernel enforces them.
 fn has_name_space(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name.starts_with(b"system.") && !is_acl_name(name)
+    name.starts_with(b"user.")
+        || name.starts_with(b"trusted.")
+        || name.starts_with(b"system.") && !is_acl_name(name)
 }

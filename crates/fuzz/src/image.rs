@@ -99,7 +99,7 @@ fn run(names: &[&str], mut data: &[u8]) {
         let device = Overlay::new(base.bytes.clone(), base.bytes.len());
         device.poke(at, data);
         if rehash % 2 == 1 {
-            fix_check_hashes(&device, &base.anatomy, &[at..at + data.len()]);
+            fix_check_hashes(&device, &base.anatomy, std::slice::from_ref(&(at..at + data.len())));
         }
         device
     };

@@ -103,7 +103,7 @@ fn run(mut data: &[u8]) {
         for name in [&b"empty"[..], b"all-levels"] {
             let Ok(attr) = fs.lookup(fs.root(), name) else { continue };
             let _ = fs.setattr(attr.ino, &owner, Privilege::Root);
-            let _ = fs.write(attr.ino, 0, &[1; 20_000], Privilege::User);
+            let _ = fs.write(attr.ino, 0, &vec![1; 20_000], Privilege::User);
             fs.forget(attr.ino, 1);
         }
         change(&fs, nodes, &mut rand::SeedableRng::seed_from_u64(1));

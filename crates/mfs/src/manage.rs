@@ -64,8 +64,8 @@ impl Set {
         self.begin(now, false, false)
     }
 
-    /// Returns the lock under which the members are changed. Members that are no more what they were
-    /// when they were opened are lost from now on, so that nothing is copied from them.
+    /// Returns the lock under which the members are changed. Members that are no more what they
+    /// were when they were opened are lost from now on, so that nothing is copied from them.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is another change; device errors if such a member has the
@@ -410,8 +410,8 @@ impl Set {
         Ok(())
     }
 
-    /// Erases the labels of a member that the set no longer has, if it is there, and nobody else has
-    /// written over it.
+    /// Erases the labels of a member that the set no longer has, if it is there, and nobody else
+    /// has written over it.
     fn forget(&self, member_id: [u8; 16]) {
         let Some(device) = self.labels.remove_member(member_id) else { return };
         if let Err(error) = check_member(&*device, self.labels.now().set_id, member_id) {

@@ -271,6 +271,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     write_sums(&set.layout, &*set.space)?;
     set.space.flush()?;
     Ring::make(&*set.log[0], set_id, 1, State::default(), wishes.log)?;
+    set.labels.expect_none();
     set.labels.write_places();
     for (device, label) in devices.iter().zip(&labels) {
         write_label(&**device, label)?;

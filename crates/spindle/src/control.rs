@@ -42,6 +42,8 @@ pub enum Request {
     Tune(Tuning),
     /// Check, edit or report quotas; the answer is a list of [`Sheet`](crate::quota::Sheet)s.
     Quota(Task),
+    /// Make a snapshot under this path.
+    Snapshot(Vec<u8>),
     /// Change the mount as these options of `-o` say.
     Remount(String),
     /// Say what is mounted where; the answer is a [`Description`](crate::mounted::Description).

@@ -14,7 +14,7 @@ use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, JournalKind, LOG_NAME, LogU
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
-use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Vfs};
+use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Terminals, Vfs};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
@@ -49,8 +49,12 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes.
     pub log_bytes: Option<u64>,
+    /// Declare space unused to the device when it is freed: of the fast file system with a log.
+    pub discard: bool,
     /// Quotas to enforce while it is open for writing.
     pub quotas: QuotaFiles,
+    /// Where users are warned that they meet a limit of a quota, besides the log.
+    pub terminals: Option<Arc<dyn Terminals>>,
 }
 
 impl OpenOptions {
@@ -71,7 +75,9 @@ impl OpenOptions {
             allocation: Allocation::default(),
             log: LogUse::IfThere,
             log_bytes: None,
+            discard: false,
             quotas: QuotaFiles::default(),
+            terminals: None,
         }
     }
 
@@ -415,7 +421,9 @@ impl Prepared {
                     allocation: options.allocation,
                     log: options.log,
                     log_bytes: options.log_bytes,
+                    discard: options.discard,
                     quotas: options.quotas.clone(),
+                    terminals: options.terminals.clone(),
                     ignore_quotas_inside: false,
                 };
                 let journal =

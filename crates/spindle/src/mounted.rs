@@ -138,6 +138,14 @@ impl MountedImage {
         self.look(|image| image.quota(task, report))
     }
 
+    /// Makes a snapshot under a path in the file system.
+    ///
+    /// # Errors
+    /// As [`Image::make_snapshot`].
+    pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+        self.look(|image| image.make_snapshot(path))
+    }
+
     /// Returns what is mounted on the directory `dir`.
     ///
     /// # Errors
@@ -282,6 +290,10 @@ impl FileSystem for MountedImage {
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> spindle_vfs::Result<Attr> {
         self.with(|fs| fs.create(dir, name, node, by))
+    }
+
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> spindle_vfs::Result<Attr> {
+        self.with(|fs| fs.create_unnamed(dir, node, by))
     }
 
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> spindle_vfs::Result<Attr> {

@@ -1,10 +1,14 @@
 //! The snapshots of a fast file system.
 
-use crate::error::Result;
+use crate::control::{Name, Request, request};
+use crate::error::{Context, Error, Result};
 use crate::flags::SNAPSHOT;
-use crate::image::{Image, Opened};
+use crate::image::{Image, OpenOptions, Opened};
+use crate::path;
 use crate::walk::{Walk, When};
-use spindle_vfs::{Attr, FileKind, Ino};
+use spindle_device::Spec;
+use spindle_ffs::LogUse;
+use spindle_vfs::{Attr, Cred, FileKind, Ino};
 
 /// A snapshot that the superblock lists (`fs_snapinum`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,3 +50,72 @@ pub fn list(image: &Image, visit: &mut dyn FnMut() -> Result<()>) -> Result<Vec<
     }
     Ok(found)
 }
+
+/// Makes a snapshot of the file system in `spec` as it is now, under a new name, `path`; it is
+/// durable then. If the file system is mounted, the process that serves the mount does it;
+/// otherwise it is opened as `options` say, with a log, and unmounted.
+///
+/// # Errors
+/// If the image cannot be opened or written; as [`Image::make_snapshot`].
+pub fn make(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
+    let asked = Request::Snapshot(path.to_vec());
+    if let Some(()) = request(&Name::of_image(spec)?, &asked, &mut |_| Ok(())).context(spec)? {
+        return Ok(());
+    }
+    let image = Image::open(spec, &OpenOptions { log: LogUse::Wanted, ..options.clone() })?;
+    image.check_writable().context(spec)?;
+    let made = image.make_snapshot(path).context(spec);
+    let unmounted = image.unmount().context(spec);
+    made.and(unmounted)
+}
+
+/// Removes a snapshot of the file system in `spec`, which is not mounted, by its name.
+///
+/// # Errors
+/// If the file system is mounted, or cannot be opened or written; if there is no such snapshot.
+pub fn remove(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
+    if Name::of_image(spec)?.is_taken() {
+        let place = String::from_utf8_lossy(path);
+        return Err(Error::new(format!("{spec}: it is mounted; remove {place} below the mount point (rm)")));
+    }
+    let image = Image::open(spec, options)?;
+    image.check_writable().context(spec)?;
+    let removed = image.remove_snapshot(path).context(spec);
+    let unmounted = image.unmount().context(spec);
+    removed.and(unmounted)
+}
+
+impl Image {
+    /// Makes a snapshot of the file system as it is now, under a new name; it is durable then.
+    ///
+    /// # Errors
+    /// If there can be none ([`spindle_ffs::Ffs::make_snapshot`]), if there is no such directory,
+    /// or if it has this name.
+    pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+        let Opened::Ffs(ffs) = &self.kind else { return Err(Error::new(NONE)) };
+        let vfs = self.vfs();
+        let (dir, name) = path::resolve_parent(&vfs, path)?;
+        path::permit_name(&vfs, dir.ino(), name).context(String::from_utf8_lossy(path))?;
+        ffs.make_snapshot(dir.ino(), name)
+            .map(drop)
+            .map_err(Error::from)
+            .context(String::from_utf8_lossy(path))
+    }
+
+    fn remove_snapshot(&self, path: &[u8]) -> Result<()> {
+        let Opened::Ffs(_) = &self.kind else { return Err(Error::new(NONE)) };
+        let vfs = self.vfs();
+        let (dir, name) = path::resolve_parent(&vfs, path)?;
+        let place = String::from_utf8_lossy(path);
+        {
+            let child = path::child(&vfs, dir.ino(), name).map_err(Error::from).context(&place)?;
+            if child.attr().kind != FileKind::Regular || child.attr().flags & SNAPSHOT == 0 {
+                return Err(Error::new(format!("{place}: is no snapshot")));
+            }
+        }
+        vfs.unlink(&Cred::root(), dir.ino(), name).map_err(Error::from).context(&place)
+    }
+}
+
+/// Why other file systems refuse.
+const NONE: &str = "only UFS has snapshots";

@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-ffs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-mfs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
-    ("spindle-dump", &["clock", "ondisk", "vfs", "ffs"]),
+    ("spindle-dump", &["clock", "ondisk", "vfs", "tree", "ffs"]),
     ("spindle-fuse", &["clock", "device", "vfs"]),
     ("spindle-sim", &["clock", "device"]),
     ("spindle-report", &[]),

@@ -33,18 +33,21 @@ pub struct State<D, X> {
     pub di: D,
     /// What is derived from it.
     pub derived: X,
+    /// It was made without a name, and can get one.
+    pub nameable: bool,
     /// An access time that is newer than the stored one.
     pub atime_pending: Mutex<Option<Timestamp>>,
 }
 
 impl<D: Clone, X: Restore> Restore for State<D, X> {
-    type Saved = (D, X::Saved);
+    type Saved = (D, X::Saved, bool);
     fn save(&self) -> Self::Saved {
-        (self.di.clone(), self.derived.save())
+        (self.di.clone(), self.derived.save(), self.nameable)
     }
-    fn restore(&mut self, (di, derived): Self::Saved) {
+    fn restore(&mut self, (di, derived, nameable): Self::Saved) {
         self.di = di;
         self.derived.restore(derived);
+        self.nameable = nameable;
     }
 }
 
@@ -86,7 +89,7 @@ impl<N: Number, D: Dinode, X> Shard<N, D, X> {
             self.sweep();
         }
         let is_directory = di.is_directory();
-        let state = RwLock::new(State { di, derived, atime_pending: Mutex::new(None) });
+        let state = RwLock::new(State { di, derived, nameable: false, atime_pending: Mutex::new(None) });
         let inode = Arc::new(Inode { ino, is_directory, read_without_links, stream, state });
         self.entries.insert(ino, Entry { inode: inode.clone(), references: 0 });
         inode

@@ -242,7 +242,21 @@ pub trait Tree: Send + Sync {
         Ok(())
     }
 
-    /// Notes in a transaction that an inode has lost its last name.
+    /// Notes in a transaction that an inode that was made without a name gets one.
+    ///
+    /// # Errors
+    /// Device errors.
+    fn note_first_name(
+        &self,
+        tx: &Self::Tx<'_>,
+        ino: Self::Number,
+        derived: &mut Self::Derived,
+    ) -> Result<()> {
+        let _ = (tx, ino, derived);
+        Ok(())
+    }
+
+    /// Notes in a transaction that an inode has no name: it has lost its last one, or is made so.
     fn note_orphan(&self, tx: &Self::Tx<'_>, ino: Self::Number, di: &Self::Dinode) {
         let _ = (tx, ino, di);
     }

@@ -94,6 +94,34 @@ pub(crate) fn create<T: Tree + ?Sized>(
     })
 }
 
+/// Implements [`Operations::create_without_name`].
+pub(crate) fn create_unnamed<T: Tree + ?Sized>(
+    tree: &T,
+    dir: Ino,
+    node: &NewNode<'_>,
+    by: Privilege,
+) -> Result<Attr> {
+    if node.kind != FileKind::Regular {
+        return Err(Error::Invalid);
+    }
+    tree.check_node(node)?;
+    let dir = tree.directory(dir)?;
+    let dir_state = dir.state.read();
+    check_alive(&dir_state.di)?;
+    tree.check_orphans()?;
+    tree.transact((), |tx, ()| {
+        let mut new = tree.make_inode(tx, (dir.ino, &dir_state.di), node, by)?;
+        new.di.set_nlink(0);
+        tree.store(tx, new.ino, &new.di)?;
+        tree.note_orphan(tx, new.ino, &new.di);
+        let inode = tree.enter_new(new);
+        tree.nodes().table.reference(&inode);
+        let mut state = inode.state.write();
+        state.nameable = true;
+        Ok(tree.attr(&inode, &state))
+    })
+}
+
 /// Implements [`Operations::link_name`].
 pub(crate) fn link<T: Tree + ?Sized>(
     tree: &T,
@@ -115,7 +143,9 @@ pub(crate) fn link<T: Tree + ?Sized>(
     let mut state = inode.state.write();
     check_alive(&dir_state.di)?;
     tree.check_changeable(inode.ino)?;
-    check_alive(&state.di)?;
+    if !state.nameable {
+        check_alive(&state.di)?;
+    }
     if tree.dir_find(dir.ino, &dir_state, name)?.is_some() {
         return Err(Error::Exists);
     }
@@ -127,6 +157,9 @@ pub(crate) fn link<T: Tree + ?Sized>(
         tree.dir_enter(tx, dir.ino, dir_state, room, name, (inode.ino, kind_of::<T>(state)))?;
         let now = tree.now();
         dir_state.di.set_modified(now);
+        if std::mem::take(&mut state.nameable) {
+            tree.note_first_name(tx, inode.ino, &mut state.derived)?;
+        }
         let nlink = state.di.nlink();
         state.di.set_nlink(nlink + 1);
         state.di.set_changed(now);

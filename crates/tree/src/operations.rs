@@ -139,7 +139,15 @@ pub trait Operations: Tree {
         names::create(self, dir, name, node, by)
     }
 
-    /// Gives a file one more name, and takes a reference.
+    /// Makes a regular file without a name, as for one in `dir`, and takes a reference.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for another kind; [`Error::NoSpace`], or what the format cannot keep.
+    fn create_without_name(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        names::create_unnamed(self, dir, node, by)
+    }
+
+    /// Gives a file one more name, or its first, and takes a reference.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::NotPermitted`] for a directory, [`Error::TooManyLinks`].

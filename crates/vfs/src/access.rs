@@ -3,7 +3,7 @@
 //! A refusal by permission bits is [`Error::Access`]; a refusal for lack of ownership or because of
 //! file flags is [`Error::NotPermitted`].
 
-use crate::{Acl, Attr, Error, FallocateMode, FileKind, Privilege, Result, SetAttr, SetTime};
+use crate::{Acl, Attr, Caller, Error, FallocateMode, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
 
 // Bits of a mode (POSIX `sys/stat.h`).
@@ -36,6 +36,8 @@ pub struct Cred<'a> {
     /// Permission bits removed from the mode of new files; 0 if the caller's kernel has removed
     /// them already.
     pub umask: u32,
+    /// Process; 0 if it is not known.
+    pub process: u32,
 }
 
 impl Cred<'static> {
@@ -48,7 +50,7 @@ impl Cred<'static> {
     /// Returns a user with one group and no umask.
     #[must_use]
     pub const fn user(uid: u32, gid: u32) -> Self {
-        Self { uid, gid, groups: Cow::Borrowed(&[]), umask: 0 }
+        Self { uid, gid, groups: Cow::Borrowed(&[]), umask: 0, process: 0 }
     }
 }
 
@@ -65,10 +67,14 @@ impl Cred<'_> {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Returns the right to use the free-space reserve.
+    /// Returns the right to space.
     #[must_use]
     pub const fn privilege(&self) -> Privilege {
-        if self.is_root() { Privilege::Root } else { Privilege::User }
+        match (self.is_root(), self.process) {
+            (true, _) => Privilege::Root,
+            (false, 0) => Privilege::User,
+            (false, process) => Privilege::Process(Caller { user: self.uid, process }),
+        }
     }
 
     pub(crate) fn owns(&self, attr: &Attr) -> bool {

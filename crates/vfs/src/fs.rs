@@ -70,9 +70,14 @@ pub trait FileSystem: Send + Sync {
     /// can be created ([`crate::Error::NotFound`]).
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
 
+    /// Creates a regular file without a name, as for one in `dir`; takes a reference.
+    /// [`Self::link`] can give it a name; otherwise it is freed with its last reference, or by the
+    /// recovery after a crash ([`crate::Error::Invalid`] for other kinds).
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
+
     /// Gives an inode another name; takes a reference. Refused for directories
-    /// ([`crate::Error::NotPermitted`]) and for inodes that have no name left
-    /// ([`crate::Error::NotFound`]).
+    /// ([`crate::Error::NotPermitted`]) and for inodes that have lost their last name
+    /// ([`crate::Error::NotFound`]); one that never had a name gets its first.
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
 
     /// Removes a name of an inode that is no directory.
@@ -149,8 +154,8 @@ pub trait FileSystem: Send + Sync {
     /// [`crate::Error::NotSupported`] if file system or device cannot do this.
     fn trim(&self, bytes: Range<u64>, min_bytes: u64) -> Result<u64>;
 
-    /// Returns the value of an extended attribute. Names begin with their name space, `user.` or
-    /// `system.`.
+    /// Returns the value of an extended attribute. Names begin with their name space, `user.`,
+    /// `system.` or `trusted.`.
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// Sets an extended attribute.

@@ -23,6 +23,7 @@ mod fs;
 mod locks;
 mod observe;
 mod path;
+mod terminals;
 mod types;
 mod vfs;
 
@@ -33,6 +34,7 @@ pub use fs::FileSystem;
 pub use locks::{ByteRange, Interrupt, LockHolder, LockKind, LockOwner, LockTable, Wait};
 pub use observe::{Action, Caller, Observer};
 pub use path::Node;
+pub use terminals::Terminals;
 pub use types::{
     AtimePolicy, Attr, DirEntry, Extent, FallocateMode, FileKind, FsStat, Ino, Limits, NewNode, Privilege,
     Rdev, RenameMode, Seek, SetAttr, SetTime, XattrMode,

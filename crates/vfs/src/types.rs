@@ -1,5 +1,6 @@
 //! The types of the interface.
 
+use crate::Caller;
 use spindle_clock::Timestamp;
 
 /// Inode number.
@@ -178,10 +179,20 @@ pub struct DirEntry<'a> {
 /// The caller's right to space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// May not use the free-space reserve.
+    /// May not use the free-space reserve, and obeys quotas.
     User,
-    /// May use the free-space reserve.
+    /// The same, for a process whose terminal can show warnings.
+    Process(Caller),
+    /// May use the free-space reserve, and exceed quotas.
     Root,
+}
+
+impl Privilege {
+    /// Returns true for the superuser.
+    #[must_use]
+    pub const fn is_root(self) -> bool {
+        matches!(self, Self::Root)
+    }
 }
 
 /// Treatment of an existing new name by a rename.

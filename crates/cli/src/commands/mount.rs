@@ -15,10 +15,11 @@ use spindle_clock::SystemClock;
 use spindle_device::{Claim, Part, Spec};
 use spindle_ffs::{AclKind, Allocation, LogUse};
 use spindle_fuse::{
-    Access, Attachment, FuseMount, Mode, MountOptions, Ready, Remounter, Signals, WriteLimit, launch, serve,
+    Access, Attachment, FuseMount, Mode, MountOptions, ProcessTerminals, Ready, Remounter, Signals,
+    WriteLimit, launch, serve,
 };
 use spindle_trace::traced::Recorder;
-use spindle_vfs::{FileSystem, Ino, Observer};
+use spindle_vfs::{FileSystem, Ino, Observer, Terminals};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -201,6 +202,13 @@ pub fn check(args: &Args) -> Result<MountOptions> {
     Ok(options)
 }
 
+/// Returns the terminals of the processes that will use the mount on `dir`.
+fn terminals(dir: &Path) -> Option<Arc<dyn Terminals>> {
+    let found = dir.canonicalize().and_then(|dir| ProcessTerminals::new(&dir));
+    let failed = |error: &_| log::debug!("warnings about quotas go only to the log: {error}");
+    found.inspect_err(failed).ok().map(|found| Arc::new(found) as Arc<dyn Terminals>)
+}
+
 /// Returns the use of the log that the options ask for.
 fn log_use(options: &MountOptions) -> LogUse {
     match options.log {
@@ -281,7 +289,9 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
         allocation: if options.runs { Allocation::Runs } else { Allocation::Nearest },
         log: log_use(&options),
         log_bytes: options.log_bytes,
+        discard: options.discard,
         quotas: quota_files(&options),
+        terminals: terminals(&args.dir),
         ..OpenOptions::read_only()
     };
     await_last_mount(&spec)?;
@@ -300,6 +310,9 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
             log::warn!("{spec}: a multi-structured file system always uses its log; nolog changes nothing");
         }
         _ => {}
+    }
+    if options.discard && (image.family() != Family::Ffs || log_use(&options) == LogUse::Never) {
+        log::warn!("{spec}: discard has no effect: it needs a UFS that is mounted with its log");
     }
     if image.acls() == AclKind::Nfs4 {
         logger::note(format_args!(

@@ -59,18 +59,69 @@ fn snapshots_are_copied_by_name() {
     bench.shell("tar xf out.tar a && cmp a tree/a");
 }
 
-/// Promise: where an image with a snapshot is mounted, which is read-only, the snapshot is an image
-/// that commands read and that can be mounted.
+/// Promise: where an image with a snapshot is mounted read-only, the snapshot is an image that
+/// commands read and that can be mounted.
 #[test]
 fn snapshots_are_images_on_mounts() {
     let bench = snapped();
     bench.shell("mkdir mnt monday");
     let ran = run_as(&bench, "mount.spindle", "disk.img mnt -o rw");
-    assert!(ran.code == 0 && ran.err.contains("snapshots"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.err.contains("mounted read-only"), "{}", ran.err);
     assert_eq!(bench.ok("cat mnt/.snap/monday:/sub/b"), "hello\n");
     bench.shell("! touch mnt/x 2>/dev/null");
     assert_eq!(run_as(&bench, "mount.spindle", "mnt/.snap/monday monday -o ro").code, 0);
     bench.shell("cmp monday/a tree/a && test $(cat monday/sub/b) = hello");
     bench.ok("umount monday");
     bench.ok("umount mnt");
+}
+
+/// Promise: a snapshot that is made of an image reads as the tree was, whatever changes; the image
+/// is checked clean, goes on being written, and the snapshot is removed by its name, nothing else.
+#[test]
+fn snapshots_are_made_and_removed() {
+    let bench = Bench::new();
+    bench.shell("mkdir -p tree/sub; head -c 300k /dev/urandom >tree/a; echo hello >tree/sub/b");
+    bench.ok("newfs -s 64m disk.img");
+    bench.ok("import tree disk.img:/");
+    bench.ok("snapshot make disk.img /.snap/monday");
+    bench.fails("snapshot make disk.img /.snap/monday", 1, &["/.snap/monday", "exists"]);
+    bench.ok("rm disk.img:/a");
+    bench.shell("echo other >b");
+    bench.ok("cp b disk.img:/sub/b");
+    bench.ok("fsck -n disk.img");
+    bench.ok("cp disk.img:/.snap/monday monday.img");
+    bench.ok("fsck -n monday.img");
+    bench.ok("cp monday.img:/a a");
+    bench.shell("cmp a tree/a");
+    assert_eq!(bench.ok("cat monday.img:/sub/b"), "hello\n");
+    assert_eq!(bench.ok("cat disk.img:/sub/b"), "other\n");
+    bench.fails("snapshot rm disk.img /sub/b", 1, &["/sub/b", "is no snapshot"]);
+    bench.ok("snapshot rm disk.img /.snap/monday");
+    assert_eq!(bench.ok("snapshot list disk.img"), "");
+    bench.ok("fsck -n disk.img");
+    bench.ok("newfs -t v7 -s 1m v7.img");
+    bench.fails("snapshot make v7.img /x", 1, &["v7.img", "only UFS has snapshots"]);
+}
+
+/// Promise: a snapshot is made of what is mounted, is seen at once, is an image for commands and
+/// for a mount, and is removed with rm; the file system goes on being written.
+#[test]
+fn snapshots_are_made_on_mounts() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 64m disk.img");
+    bench.shell("mkdir mnt monday");
+    assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o rw").code, 0);
+    bench.shell("ls mnt/.snap; echo one >mnt/a; head -c 3M /dev/urandom >mnt/large; cp mnt/large large");
+    bench.ok("snapshot make mnt /.snap/monday");
+    bench.shell("test -f mnt/.snap/monday && ls mnt/.snap | grep -q monday");
+    bench.shell("echo two >mnt/a; head -c 3M /dev/zero | dd of=mnt/large conv=notrunc 2>/dev/null; sync");
+    assert_eq!(bench.ok("cat mnt/.snap/monday:/a"), "one\n");
+    assert_eq!(run_as(&bench, "mount.spindle", "mnt/.snap/monday monday -o ro").code, 0);
+    bench.shell("cmp monday/large large && test $(cat monday/a) = one && test $(cat mnt/a) = two");
+    bench.ok("umount monday");
+    bench.fails("snapshot rm disk.img /.snap/monday", 1, &["mounted", "rm"]);
+    bench.shell("rm -f mnt/.snap/monday && ! test -e mnt/.snap/monday");
+    bench.ok("umount mnt");
+    bench.ok("fsck -n disk.img");
+    assert_eq!(bench.ok("snapshot list disk.img"), "");
 }

@@ -178,6 +178,26 @@ impl FileSystem for ModelFs {
         Ok(self.attr(tree.get(ino)?))
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, _by: Privilege) -> Result<Attr> {
+        let mut tree = self.change()?;
+        self.living(&tree, dir, b"any")?;
+        if node.kind != FileKind::Regular {
+            return Err(Error::Invalid);
+        }
+        if node.uid > self.options.limits.id_max || node.gid > self.options.limits.id_max {
+            return Err(Error::Overflow);
+        }
+        if tree.inodes.len() as u64 >= self.options.files {
+            return Err(Error::NoSpace);
+        }
+        let ino = tree.new_ino();
+        let mut inode = self.new_inode(&mut tree, ino, node);
+        inode.attr.nlink = 0;
+        inode.nameable = true;
+        tree.inodes.insert(ino, inode);
+        Ok(self.attr(tree.get(ino)?))
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], _by: Privilege) -> Result<Attr> {
         let mut tree = self.change()?;
         tree.get(ino)?;
@@ -189,13 +209,14 @@ impl FileSystem for ModelFs {
         if inode.attr.kind == FileKind::Directory {
             return Err(Error::NotPermitted);
         }
-        if inode.attr.nlink == 0 {
+        if inode.attr.nlink == 0 && !inode.nameable {
             return Err(Error::NotFound);
         }
         if inode.attr.nlink >= self.options.limits.link_max {
             return Err(Error::TooManyLinks);
         }
         inode.attr.nlink += 1;
+        inode.nameable = false;
         inode.attr.ctime = now;
         inode.references += 1;
         tree.names_mut(dir)?.set(name, ino);

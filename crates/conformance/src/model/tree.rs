@@ -72,6 +72,8 @@ pub(super) struct Inode {
     pub(super) body: Body,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) references: u64,
+    /// It was made without a name, and can get one.
+    pub(super) nameable: bool,
 }
 
 /// All inodes.

@@ -104,7 +104,8 @@ impl Run<'_> {
     /// Applies one operation.
     pub(super) fn step(&mut self) {
         match self.rng.random_range(0..1000) {
-            0..140 => self.create(),
+            0..130 => self.create(),
+            130..140 => self.create_unnamed(),
             140..200 => self.link(),
             200..280 => self.remove(true),
             280..330 => self.remove(false),
@@ -151,6 +152,16 @@ impl Run<'_> {
         self.record(format!("create {kind:?} {} in {dir:?}", name.escape_ascii()));
         let real = self.real.create(dir.real, &name, &new, by);
         if let Some((real, model)) = self.agree(real, |run| run.model.create(dir.model, &name, &new, by)) {
+            self.add_reference(&real, &model);
+        }
+    }
+
+    fn create_unnamed(&mut self) {
+        let (dir, by) = (self.dir(), self.privilege());
+        let new = NewNode { perm: self.rng.random_range(0..=0o7777), ..node(FileKind::Regular) };
+        self.record(format!("create without a name in {dir:?}"));
+        let real = self.real.create_unnamed(dir.real, &new, by);
+        if let Some((real, model)) = self.agree(real, |run| run.model.create_unnamed(dir.model, &new, by)) {
             self.add_reference(&real, &model);
         }
     }
@@ -312,7 +323,7 @@ impl Run<'_> {
             return;
         }
         let (pair, by) = (self.any(), self.privilege());
-        let names: [&[u8]; 4] = [b"user.a", b"user.longer-name", b"system.a", b"user.x"];
+        let names: [&[u8]; 5] = [b"user.a", b"user.longer-name", b"system.a", b"trusted.a", b"user.x"];
         let name = names[self.rng.random_range(0..names.len())];
         self.record(format!("extended attribute {} of {pair:?}", name.escape_ascii()));
         if self.rng.random_bool(0.3) {

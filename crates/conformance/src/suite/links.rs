@@ -211,3 +211,55 @@ pub(super) fn references_are_counted(b: &mut Bench<'_>) {
     b.forget(root, 1000);
     assert_eq!(b.nlink(root), 2, "the root stays");
 }
+
+/// Promise: a file without a name belongs to its maker, holds data, is in no directory, and can get
+/// a name once, after which it is a file like others; only regular files are made so.
+pub(super) fn unnamed_files_get_a_name(b: &mut Bench<'_>) {
+    let root = b.root();
+    let (dir, gone) = (b.dir(root, "dir"), b.dir(root, "gone"));
+    b.file(dir, "file");
+    b.rmdir(root, b"gone").unwrap();
+    refuses(b.create_unnamed(gone, &node(FileKind::Regular), ROOT), &[ENOENT]);
+    let other = b.at(dir, "file");
+    refuses(b.create_unnamed(other, &node(FileKind::Regular), ROOT), &[ENOTDIR]);
+    refuses(b.create_unnamed(dir, &node(FileKind::Directory), ROOT), &[EINVAL]);
+    let new = spindle_vfs::NewNode { perm: 0o640, uid: 3, gid: 4, ..node(FileKind::Regular) };
+    let made = b.create_unnamed(dir, &new, ROOT).unwrap();
+    assert_eq!((made.nlink, made.perm, made.uid, made.gid), (0, 0o640, 3, 4));
+    assert_eq!(b.sorted(dir), [b"file"]);
+    let data = pattern(7, 70_000);
+    b.put(made.ino, 0, &data);
+    b.fsync(made.ino, false).unwrap();
+    refuses(b.link(made.ino, dir, b"file", ROOT), &[EEXIST]);
+    let linked = b.link(made.ino, root, b"named", ROOT).unwrap();
+    assert_eq!((linked.ino, linked.nlink), (made.ino, 1));
+    b.link(made.ino, dir, b"second", ROOT).unwrap();
+    b.forget(made.ino, 3);
+    b.remount();
+    let root = b.root();
+    let file = b.at(root, "named");
+    assert_eq!((b.at(b.at(root, "dir"), "second"), b.nlink(file)), (file, 2));
+    b.holds(file, &data);
+    let dir = b.at(root, "dir");
+    b.lookup(root, b"named").unwrap();
+    b.unlink(dir, b"second").unwrap();
+    b.unlink(root, b"named").unwrap();
+    refuses(b.link(file, root, b"again", ROOT), &[ENOENT]);
+}
+
+/// Promise: a file that gets no name is freed with all its space when its last reference is
+/// released, or at the unmount.
+pub(super) fn unnamed_files_go_with_their_last_reference(b: &mut Bench<'_>) {
+    let root = b.root();
+    b.file(root, "keep");
+    let before = b.free();
+    let made = b.create_unnamed(root, &node(FileKind::Regular), ROOT).unwrap();
+    b.put(made.ino, 0, &pattern(8, 300_000));
+    assert_eq!(b.size(made.ino), 300_000);
+    b.forget(made.ino, 1);
+    assert_eq!(b.free(), before);
+    let left = b.create_unnamed(root, &node(FileKind::Regular), ROOT).unwrap();
+    b.put(left.ino, 0, &pattern(9, 50_000));
+    b.remount();
+    assert_eq!(b.free(), before);
+}

@@ -160,6 +160,10 @@ impl FileSystem for Broken {
         Ok(self.attr(attr))
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        self.fs.create_unnamed(dir, node, by)
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
         self.fs.link(ino, dir, self.name(name), by)
     }

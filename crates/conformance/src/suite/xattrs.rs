@@ -118,6 +118,18 @@ pub(super) fn xattr_names(b: &mut Bench<'_>) {
         refuses(b.getxattr(file, name), &[ENOTSUP, ENODATA, EINVAL]);
     }
     assert_eq!(b.listxattr(file).unwrap().len(), 10);
+    let spaces = [&b"user.same"[..], b"system.same", b"trusted.same", b"user.trusted.same"];
+    for name in spaces {
+        b.setxattr(file, name, name, XattrMode::Create, ROOT).unwrap();
+    }
+    b.remount();
+    let listed = b.listxattr(file).unwrap();
+    for name in spaces {
+        assert_eq!(b.getxattr(file, name).unwrap(), name);
+        assert!(listed.iter().any(|listed| listed == name), "{}", name.escape_ascii());
+        b.removexattr(file, name).unwrap();
+    }
+    assert_eq!(b.listxattr(file).unwrap().len(), 10);
 }
 
 /// Promise: the space of extended attributes is freed with the file.

@@ -17,7 +17,7 @@ use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
 use crate::format::units::Frag;
 use crate::quota::Kind;
-use spindle_tree::xattr::prefix;
+use spindle_tree::xattr::is_space;
 use std::collections::HashMap;
 
 /// Bad or doubly held blocks of one inode before the rest of it is left alone.
@@ -243,7 +243,7 @@ impl Checker<'_> {
                 self.findings.push(Finding::ExtattrCorrupt { ino, offset });
                 return;
             }
-            if prefix(rest[4]).is_none() {
+            if !is_space(rest[4]) {
                 self.findings.push(Finding::ExtattrNamespace { ino, offset, namespace: rest[4] });
             }
         }

@@ -296,17 +296,31 @@ pub(crate) const fn is_marked_clean(fs: &Fs, dialect: Dialect) -> bool {
         || matches!(dialect, Dialect::Bsd43 | Dialect::NextStep) && fs.fs_fmod == 0
 }
 
+/// Returns true if the superblock can list snapshots. In the older ones, and in those of OpenBSD,
+/// the field is something else.
+pub(crate) fn has_snapshots(layout: &Layout, dialect: Dialect) -> bool {
+    dialect != Dialect::OpenBsd && (layout.version == Version::Ufs2 || layout.flags_updated)
+}
+
 /// Returns the inodes of the snapshots that the superblock lists.
 pub(crate) fn snapshots(fs: &Fs, layout: &Layout, dialect: Dialect) -> Vec<u32> {
-    // In the older superblocks, and in those of OpenBSD, the field is something else.
-    if layout.version == Version::Ufs1 && !layout.flags_updated || dialect == Dialect::OpenBsd {
+    if !has_snapshots(layout, dialect) {
         return Vec::new();
     }
     fs.fs_snapinum.iter().copied().filter(|&ino| ino != 0).collect()
 }
 
-/// Returns everything that speaks against writing to the file system; empty if it is safe. With
-/// `recovers`, a log puts right whatever an unclean end has left.
+/// Returns what snapshots say against writing past a mount, which preserves changes for them.
+pub(crate) fn snapshot_objection() -> Objection {
+    Objection {
+        reason: "it has snapshots, which need a copy of every block before it changes".to_owned(),
+        remedy: "remove the snapshots (spindle snapshot rm)".to_owned(),
+        overridable: false,
+    }
+}
+
+/// Returns everything that speaks against writing to the file system but its snapshots; empty if it
+/// is safe. With `recovers`, a log puts right whatever an unclean end has left.
 #[must_use]
 pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recovers: bool) -> Vec<Objection> {
     let mut found = Vec::new();
@@ -359,10 +373,6 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
             CHECK,
             true,
         );
-    }
-    if !snapshots(fs, layout, dialect).is_empty() {
-        let what = "it has snapshots, which need a copy of every block before it changes";
-        object(what.into(), "remove the snapshots on its own system", false);
     }
     if bits & flags::FS_GJOURNAL != 0 && dialect == Dialect::FreeBsd {
         object("it is under gjournal".into(), "take gjournal off on FreeBSD (tunefs -J disable)", false);

@@ -256,6 +256,24 @@ impl Superblock {
         dialect::snapshots(&self.fs, &self.layout, self.dialect)
     }
 
+    /// Lists the inodes of its snapshots, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] if there are too many; then nothing is changed.
+    pub(crate) fn set_snapshots(&mut self, inodes: &[u32]) -> Result<()> {
+        if inodes.len() > self.fs.fs_snapinum.len() {
+            return Err(Error::NoSpace);
+        }
+        self.fs.fs_snapinum.fill(0);
+        self.fs.fs_snapinum[..inodes.len()].copy_from_slice(inodes);
+        Ok(())
+    }
+
+    /// Returns true if NetBSD keeps quotas inside the file system.
+    pub(crate) fn keeps_quotas_inside(&self) -> bool {
+        self.dialect == Dialect::NetBsd && self.flags() & flags::NETBSD_DOQUOTA2 != 0
+    }
+
     /// Returns which access control lists are switched on.
     #[must_use]
     pub fn acls(&self) -> AclKind {
@@ -496,6 +514,9 @@ impl Superblock {
             base.fs_mtime = self.fs.fs_mtime;
             base.fs_flags = self.fs.fs_flags;
             base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
+        }
+        if dialect::has_snapshots(&self.layout, self.dialect) {
+            base.fs_snapinum = self.fs.fs_snapinum;
         }
         base.encode(raw, endian);
     }

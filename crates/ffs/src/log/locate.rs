@@ -11,7 +11,7 @@
 //! recovery. A mixture of the two was torn in the writing, and needs it. What NetBSD has logged
 //! itself has no stamp; there its flag in the superblock decides.
 
-use crate::format::dialect::{CHECK, Dialect, objections};
+use crate::format::dialect::{CHECK, Dialect, objections, snapshot_objection};
 use crate::format::ondisk::{FS_42POSTBLFMT, FsLog, FsNetBsd, flags};
 use crate::format::pending::Pending;
 use crate::format::superblock::Superblock;
@@ -163,6 +163,15 @@ impl Superblock {
 
     /// [`Self::objections`] with the log that was found.
     pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
+        let mut found = self.objections_of_mount(log);
+        if !self.snapshots().is_empty() {
+            found.push(snapshot_objection());
+        }
+        found
+    }
+
+    /// Returns what speaks against a mount that writes, before its snapshots are looked at.
+    pub(crate) fn objections_of_mount(&self, log: &FoundLog) -> Vec<Objection> {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
         found.extend(self.salvaged.iter().flat_map(|salvaged| salvaged.objections()));

@@ -21,6 +21,8 @@ pub(crate) struct Charge {
     /// Blocks of 512 bytes.
     pub(crate) blocks: i64,
     pub(crate) inodes: i64,
+    /// The owner of the file, who is warned.
+    pub(crate) owner: u32,
 }
 
 /// A charge that was made, and what it takes to take it back.
@@ -29,6 +31,8 @@ pub(crate) struct Charged {
     charge: Charge,
     /// The ends of the grace periods for blocks and inodes before it.
     deadlines: [i64; 2],
+    /// The warnings that were given before it.
+    warned: [Warned; 2],
     /// More was given back than was in use: the table is wrong, and nothing was changed.
     pub(crate) impossible: bool,
 }
@@ -58,21 +62,74 @@ impl Bill {
             id: self.id(kind),
             blocks: signed(self.usage.blocks),
             inodes: signed(self.usage.inodes),
+            owner: self.uid,
         }
     }
+}
+
+/// Where a warning was given that a limit was met, since something was last given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Warned {
+    in_log: bool,
+    on_terminal: bool,
 }
 
 /// A record with what only memory knows of it.
 #[derive(Clone, Copy)]
 struct Entry {
     record: Record,
-    /// A warning was given that a limit was met, since something was last given back.
-    warned: bool,
+    /// Warnings about blocks and inodes.
+    warned: [Warned; 2],
 }
 
 impl From<Record> for Entry {
     fn from(record: Record) -> Self {
-        Self { record, warned: false }
+        Self { record, warned: Default::default() }
+    }
+}
+
+/// A warning about a limit, which is given when it is certain that the charge stays, or is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Warning {
+    kind: Kind,
+    id: u32,
+    resource: &'static str,
+    verdict: Verdict,
+    /// It goes to the log of the system.
+    in_log: bool,
+    /// The process on whose terminal it is shown.
+    process: Option<u32>,
+}
+
+impl Warning {
+    /// Returns true if it says that a charge was refused.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.verdict != Verdict::Passes
+    }
+
+    /// Returns the process on whose terminal it is shown.
+    pub(crate) const fn process(&self) -> Option<u32> {
+        self.process
+    }
+
+    /// Returns the line for the log of the system, if it goes there.
+    pub(crate) fn log_line(&self, device: &str) -> Option<String> {
+        let (kind, id, what) = (self.kind.word(), self.id, self.what());
+        self.in_log.then(|| format!("{device}: {kind} {id}: {} {what}", self.resource))
+    }
+
+    /// Returns the line for a terminal, in BSD's words.
+    pub(crate) fn terminal_line(&self) -> String {
+        let consequence = if self.is_refusal() { "write failed" } else { "warning" };
+        format!("{consequence}, {} {} {}", self.kind.word(), self.resource, self.what())
+    }
+
+    const fn what(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Fits | Verdict::Passes => "quota exceeded",
+            Verdict::Full => "limit reached",
+            Verdict::Late => "quota exceeded for too long",
+        }
     }
 }
 
@@ -125,8 +182,6 @@ pub(crate) struct Table {
     pub(crate) kind: Kind,
     /// The inode of its file.
     pub(crate) ino: u32,
-    /// The name of the device, for messages.
-    device: String,
     entries: Mutex<Entries>,
 }
 
@@ -151,6 +206,9 @@ enum Verdict {
     /// The grace period is over.
     Late,
 }
+
+/// What the accounts of a record count.
+const RESOURCES: [&str; 2] = ["disk", "inode"];
 
 /// Returns whether `change` may be added to an account.
 fn judge(account: &Account, change: i64, now: i64) -> Verdict {
@@ -186,27 +244,25 @@ impl Table {
     /// this inode on this device.
     pub(crate) fn new(
         (kind, ino): (Kind, u32),
-        device: String,
         records: &BTreeMap<u32, Quota>,
         changed: BTreeSet<u32>,
     ) -> Self {
         let entry = |&quota: &Quota| Entry::from(Record { quota, ..Record::UNLIMITED });
         let by_id = records.iter().map(|(&id, quota)| (id, entry(quota))).collect();
         let entries = Entries { by_id, default: Record::UNLIMITED, changed, store: None, changes: 0 };
-        Self { kind, ino, device, entries: Mutex::new(entries) }
+        Self { kind, ino, entries: Mutex::new(entries) }
     }
 
     /// Returns the table of quotas inside the file system.
     pub(crate) fn inside(
         (kind, ino): (Kind, u32),
-        device: String,
         records: impl IntoIterator<Item = (u32, Record)>,
         default: Record,
         store: Store,
     ) -> Self {
         let by_id = records.into_iter().map(|(id, record)| (id, record.into())).collect();
         let entries = Entries { by_id, default, changed: BTreeSet::new(), store: Some(store), changes: 0 };
-        Self { kind, ino, device, entries: Mutex::new(entries) }
+        Self { kind, ino, entries: Mutex::new(entries) }
     }
 
     /// Returns true for quotas inside the file system.
@@ -302,35 +358,45 @@ impl Table {
     }
 
     /// Checks a charge, and makes it if there is a pen. What is refused changes nothing.
-    fn charge(&self, charge: Charge, now: i64, by: Privilege, pen: Option<&Pen<'_>>) -> Result<Charged> {
+    fn charge(
+        &self,
+        charge: Charge,
+        now: i64,
+        by: Privilege,
+        pen: Option<&Pen<'_>>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Charged> {
         let mut entries = self.entries.lock();
         let mut entry = entries.get(charge.id);
         let limits = entries.limits(charge.id);
         let grace = entries.grace(&entry.record);
         let quota = &mut entry.record.quota;
         let deadlines = [quota.blocks.deadline, quota.inodes.deadline];
-        let verdicts = [
-            ("disk", judge(&quota.blocks, charge.blocks, now)),
-            ("inode", judge(&quota.inodes, charge.inodes, now)),
-        ];
-        let mut messages = Vec::new();
-        let mut refused = false;
-        if by == Privilege::User && limits {
-            for (resource, verdict) in verdicts {
-                let message = match verdict {
-                    Verdict::Fits => continue,
-                    Verdict::Passes => "quota exceeded",
-                    Verdict::Full => "limit reached",
-                    Verdict::Late => "quota exceeded for too long",
-                };
-                let refuses = verdict != Verdict::Passes;
-                if !refuses || !entry.warned {
-                    let (device, kind) = (&self.device, self.kind.word());
-                    messages.push(format!("{device}: {kind} {}: {resource} {message}", charge.id));
+        let verdicts = [judge(&quota.blocks, charge.blocks, now), judge(&quota.inodes, charge.inodes, now)];
+        let refused = !by.is_root()
+            && limits
+            && verdicts.iter().any(|verdict| matches!(verdict, Verdict::Full | Verdict::Late));
+        let warned = entry.warned;
+        if !by.is_root() && limits {
+            let process = match by {
+                Privilege::Process(caller) if caller.user == charge.owner => Some(caller.process),
+                _ => None,
+            };
+            for ((resource, verdict), warned) in RESOURCES.into_iter().zip(verdicts).zip(&mut entry.warned) {
+                let (kind, id) = (self.kind, charge.id);
+                let warning = Warning { kind, id, resource, verdict, in_log: true, process };
+                match verdict {
+                    Verdict::Fits => {}
+                    Verdict::Passes if refused || pen.is_none() => {}
+                    Verdict::Passes => warnings.push(warning),
+                    Verdict::Full | Verdict::Late => {
+                        let in_log = !std::mem::replace(&mut warned.in_log, true);
+                        let process = process.filter(|_| !warned.on_terminal);
+                        warned.on_terminal |= process.is_some();
+                        warnings.push(Warning { in_log, process, ..warning });
+                    }
                 }
-                refused |= refuses;
             }
-            entry.warned |= refused;
         }
         let lacks = |used: u64, change: i64| used.checked_add_signed(change).is_none();
         let is_impossible =
@@ -340,21 +406,25 @@ impl Table {
             let Quota { blocks, inodes } = quota;
             add(blocks, charge.blocks, now, grace.blocks, limits);
             add(inodes, charge.inodes, now, grace.inodes, limits);
-            entry.warned &= charge.blocks >= 0 && charge.inodes >= 0;
+            for (warned, change) in entry.warned.iter_mut().zip([charge.blocks, charge.inodes]) {
+                if change < 0 {
+                    *warned = Warned::default();
+                }
+            }
             entries.put(charge.id, entry, pen)?;
         } else if let Some(kept) = entries.by_id.get_mut(&charge.id) {
             kept.warned = entry.warned;
         }
-        drop(entries);
-        for message in messages.iter().filter(|_| pen.is_some()) {
-            log::warn!("{message}");
+        if refused {
+            Err(Error::QuotaExceeded)
+        } else {
+            Ok(Charged { charge, deadlines, warned, impossible })
         }
-        if refused { Err(Error::QuotaExceeded) } else { Ok(Charged { charge, deadlines, impossible }) }
     }
 
     /// Takes a charge back, and has its grace periods end when they would have without it.
     fn take_back(&self, charged: &Charged, now: i64, pen: &Pen<'_>) -> Result<()> {
-        let Charged { charge, deadlines, impossible } = charged;
+        let Charged { charge, deadlines, warned, impossible } = charged;
         if *impossible {
             return Ok(());
         }
@@ -369,7 +439,10 @@ impl Table {
                 account.deadline = deadline;
             }
         }
-        entry.warned &= charge.blocks <= 0 && charge.inodes <= 0;
+        for (now, before) in entry.warned.iter_mut().zip(warned) {
+            now.in_log |= before.in_log;
+            now.on_terminal |= before.on_terminal;
+        }
         entries.put(charge.id, entry, pen)
     }
 }
@@ -414,7 +487,8 @@ impl Quotas {
         self.files.contains(&ino)
     }
 
-    /// Makes a charge; what is refused changes nothing. Returns none if the quota is not on.
+    /// Makes a charge; what is refused changes nothing. Adds what has to be said. Returns none if
+    /// the quota is not on.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`]; inside the file system [`Error::NoSpace`] and device errors.
@@ -424,16 +498,24 @@ impl Quotas {
         now: i64,
         by: Privilege,
         pen: &Pen<'_>,
+        warnings: &mut Vec<Warning>,
     ) -> Result<Option<Charged>> {
-        self.table(charge.kind).map(|table| table.charge(charge, now, by, Some(pen))).transpose()
+        self.table(charge.kind).map(|table| table.charge(charge, now, by, Some(pen), warnings)).transpose()
     }
 
-    /// Refuses what [`Self::charge`] would.
+    /// Refuses what [`Self::charge`] would, and adds what has to be said then.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`].
-    pub(crate) fn check(&self, charge: Charge, now: i64, by: Privilege) -> Result<()> {
-        self.table(charge.kind).map_or(Ok(()), |table| table.charge(charge, now, by, None).map(drop))
+    pub(crate) fn check(
+        &self,
+        charge: Charge,
+        now: i64,
+        by: Privilege,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<()> {
+        self.table(charge.kind)
+            .map_or(Ok(()), |table| table.charge(charge, now, by, None, warnings).map(drop))
     }
 
     /// Takes a charge back.
@@ -463,7 +545,7 @@ mod tests {
     fn quotas(blocks: Account) -> Quotas {
         let record = Quota { blocks, ..Quota::default() };
         let records = BTreeMap::from([(7, record)]);
-        Quotas::new(vec![Table::new((Kind::User, 3), "test".into(), &records, BTreeSet::new())], vec![3])
+        Quotas::new(vec![Table::new((Kind::User, 3), &records, BTreeSet::new())], vec![3])
     }
 
     fn blocks(quotas: &Quotas) -> Account {
@@ -471,7 +553,7 @@ mod tests {
     }
 
     const fn of(blocks: i64) -> Charge {
-        Charge { kind: Kind::User, id: 7, blocks, inodes: 0 }
+        Charge { kind: Kind::User, id: 7, blocks, inodes: 0, owner: 7 }
     }
 
     /// Promise: what is taken back leaves usage and the end of the grace period as they were,
@@ -484,7 +566,8 @@ mod tests {
             let (quotas, cache) = (quotas(before), cache());
             let tx = cache.begin(0).unwrap().unwrap();
             let pen = Pen { cache: &cache, tx: &tx };
-            let charged = quotas.charge(of(change), NOW, Privilege::User, &pen).unwrap().unwrap();
+            let charged =
+                quotas.charge(of(change), NOW, Privilege::User, &pen, &mut Vec::new()).unwrap().unwrap();
             assert_eq!(blocks(&quotas).used, before.used.saturating_add_signed(change));
             quotas.take_back(&charged, NOW + 3, &pen).unwrap();
             assert_eq!(blocks(&quotas), before, "{change}");
@@ -500,9 +583,9 @@ mod tests {
             let (quotas, cache) = (quotas(account), cache());
             let tx = cache.begin(0).unwrap().unwrap();
             let pen = Pen { cache: &cache, tx: &tx };
-            let checked = quotas.check(of(change), now, by).is_ok();
+            let checked = quotas.check(of(change), now, by, &mut Vec::new()).is_ok();
             assert_eq!(blocks(&quotas), account);
-            let charged = quotas.charge(of(change), now, by, &pen).is_ok();
+            let charged = quotas.charge(of(change), now, by, &pen, &mut Vec::new()).is_ok();
             assert_eq!(checked, charged);
             charged.then(|| blocks(&quotas))
         };
@@ -519,6 +602,6 @@ mod tests {
         let tx = cache.begin(0).unwrap().unwrap();
         let pen = Pen { cache: &cache, tx: &tx };
         let group = Charge { kind: Kind::Group, ..of(1 << 40) };
-        assert!(quotas.charge(group, NOW, Privilege::User, &pen).unwrap().is_none());
+        assert!(quotas.charge(group, NOW, Privilege::User, &pen, &mut Vec::new()).unwrap().is_none());
     }
 }

@@ -12,7 +12,7 @@ use crate::format::dinode::Dinode;
 use crate::format::extattr::{Record, push_record};
 use crate::format::nfs4;
 use crate::volume::tx::Tx;
-use spindle_tree::xattr::{prefix, split};
+use spindle_tree::xattr::{join, split};
 use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, NFS4_ACL, is_acl_name};
 use spindle_vfs::{Acl, Error, FileKind, NewNode, Privilege, Result, XattrMode};
 
@@ -124,7 +124,7 @@ impl Ffs {
                 acl.filter(|_| di.is_directory())?;
                 DEFAULT_ACL.to_vec()
             }
-            _ => [prefix(record.space)?, record.name].concat(),
+            _ => join(record.space, record.name)?,
         };
         Some(name)
     }

@@ -2,6 +2,7 @@
 
 use crate::format::dinode::Dinode;
 use crate::format::layout::{InodeFormat, Version};
+use crate::format::ondisk::SF_SNAPSHOT;
 use crate::tree::file::Content;
 use crate::tree::inode::{Inode, State};
 use crate::tree::mount::Ffs;
@@ -28,7 +29,7 @@ impl Ffs {
             gid: di.gid,
             rdev: if device { di.rdev(self.volume.dialect) } else { Rdev::default() },
             size: di.size,
-            blocks512: di.blocks,
+            blocks512: self.volume.blocks_counted(inode.ino, di),
             blksize: self.layout().fs_bsize,
             atime: state.atime_pending.lock().unwrap_or(di.atime),
             mtime: di.mtime,
@@ -73,6 +74,10 @@ impl Ffs {
             self.make_room_for_quotas()?;
         }
         let mut state = inode.state.write();
+        self.check_no_snapshot(&state.di)?;
+        if set.flags.is_some_and(|flags| flags & SF_SNAPSHOT != 0) {
+            return Err(Error::NotPermitted);
+        }
         let Some(size) = set.size else {
             return self
                 .volume

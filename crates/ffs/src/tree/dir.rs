@@ -330,7 +330,9 @@ impl Ffs {
         };
         let offset = self.layout().blkoff(start);
         let range = offset..offset + chunk as usize;
-        write_entry(self.layout(), buffer.write(tx).bytes_mut(range), 0, chunk as usize, None);
+        let mut block = if placed.fresh { buffer.write(tx) } else { self.volume.change(tx, &buffer)? };
+        write_entry(self.layout(), block.bytes_mut(range), 0, chunk as usize, None);
+        drop(block);
         buffer.precede()?;
         state.di.size = final_size;
         self.volume.store(tx, ino, &state.di)?;
@@ -356,7 +358,7 @@ impl Ffs {
         let chunk_bytes = u64::from(self.layout().dirblksiz);
         let (buffer, base, range) = self.chunk_of(ino, di, chunk_no as u64 * chunk_bytes)?;
         let place = {
-            let mut block = buffer.write(tx);
+            let mut block = self.volume.change(tx, &buffer)?;
             let all: Vec<_> =
                 entries(self.layout(), ino, base, &block[range.clone()]).collect::<Result<_>>()?;
             let host = all.iter().find(|e| e.slack() >= need).ok_or_else(|| {
@@ -405,7 +407,7 @@ impl Ffs {
         let built = &mut derived.index;
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let room = {
-            let mut block = buffer.write(tx);
+            let mut block = self.volume.change(tx, &buffer)?;
             // What comes behind damage does not matter to what stands before it.
             let all: Vec<_> =
                 entries(self.layout(), ino, base, &block[range.clone()]).map_while(Result::ok).collect();
@@ -446,7 +448,7 @@ impl Ffs {
     ) -> Result<()> {
         let (buffer, base, range) = self.chunk_of(ino, di, place)?;
         let at = range.start + index(place - base);
-        let mut block = buffer.write(tx);
+        let mut block = self.volume.change(tx, &buffer)?;
         let entry = block.bytes_mut(at..at + DIRECT_HEADER);
         target.0.put(entry, self.layout().endian);
         if self.layout().inode_format == InodeFormat::New {

@@ -9,13 +9,13 @@
 //! otherwise.
 
 use crate::format::dinode::Dinode;
-use crate::format::ondisk::{NDADDR, NIADDR};
+use crate::format::ondisk::{NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::{Frag, Lbn, index};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
 use crate::volume::bmap::PointerAt;
 use crate::volume::policy::{NextBlock, Preference, block_preference, group_with_room};
-use crate::volume::tx::{BLOCK_SECTORS, Progress, Tx};
+use crate::volume::tx::{Progress, Tx};
 use spindle_cache::{Extent, Space, Stream};
 use spindle_vfs::{Error, Privilege, Result, Seek};
 use std::ops::Range;
@@ -67,6 +67,9 @@ impl Ffs {
             return Ok(0);
         }
         let want = index((di.size - offset).min(buf.len() as u64));
+        if self.read_live_snapshot(ino, di, offset, &mut buf[..want])? {
+            return Ok(want);
+        }
         self.volume.cache.read(stream, di.size, offset, &mut buf[..want], |block, most| {
             let left = di.size.div_ceil(self.layout().fs_bsize.into()) - block;
             let run = self.volume.bmap(ino, di, Lbn(block), most.min(left))?;
@@ -95,6 +98,8 @@ impl Ffs {
             return Err(Error::TooBig);
         }
         let data = &data[..index((most - offset).min(data.len() as u64))];
+        // When data is written over, nothing may fail any more.
+        self.volume.preserve_inode(tx, ino)?;
         let final_size = di.size.max(offset + data.len() as u64);
         let mut done = 0;
         let mut pending = PendingWrite::default();
@@ -102,7 +107,7 @@ impl Ffs {
             if done == data.len() {
                 break Ok(Progress::Done(done));
             }
-            if done > 0 && !tx.has_room(&self.volume, BLOCK_SECTORS) {
+            if done > 0 && !tx.has_room(&self.volume, self.volume.block_sectors()) {
                 break Ok(Progress::Partial(done));
             }
             let at = offset + done as u64;
@@ -180,7 +185,11 @@ impl Ffs {
                 let need = self.layout().blksize(request.final_size, lbn);
                 if let Some(at) = self.volume.pointer(di.db[n], 1, request.ino)? {
                     let have = self.layout().blksize(di.size, lbn);
-                    let at = if need > have { self.grow(tx, di, n, have, need, request)? } else { at };
+                    let at = if need > have {
+                        self.grow(tx, di, n, have, need, request)?
+                    } else {
+                        self.unshared(tx, di, request, lbn)?.unwrap_or(at)
+                    };
                     return Ok(Placed { at, fresh: false });
                 }
                 let frags = self.layout().numfrags(need);
@@ -212,7 +221,7 @@ impl Ffs {
     /// Zeroes what a file that is about to grow will show of the space behind its end. There may be
     /// old bytes: a crash keeps the size of before and the data of after, and other systems leave
     /// what they had.
-    fn clear_tail(&self, tx: &Tx<'_>, di: &Dinode, request: &Request<'_>) -> Result<()> {
+    fn clear_tail(&self, tx: &Tx<'_>, di: &mut Dinode, request: &Request<'_>) -> Result<()> {
         let (last, from) = (self.layout().lblkno(di.size), self.layout().blkoff(di.size));
         let Content::Data(stream) = request.content else { return Ok(()) };
         if request.final_size <= di.size || request.lbn < last {
@@ -230,7 +239,74 @@ impl Ffs {
         if self.read_space(stream, space)?[from..to].iter().all(|&byte| byte == 0) {
             return Ok(());
         }
+        let byte = self.unshared(tx, di, request, last)?.map_or(byte, |at| self.layout().byte(at));
         self.zero(tx, stream, last, (byte, have), from..to)
+    }
+
+    /// Gives a block of a file another place if a snapshot needs what it has, so that its data can
+    /// be written over. Returns the place; none if it stays where it is.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; device errors.
+    pub(crate) fn unshared(
+        &self,
+        tx: &Tx<'_>,
+        di: &mut Dinode,
+        request: &Request<'_>,
+        lbn: Lbn,
+    ) -> Result<Option<Frag>> {
+        let (Content::Data(_), true) = (request.content, self.volume.snapshots.count() > 0) else {
+            return Ok(None);
+        };
+        let Some(from) = self.volume.bmap(request.ino, di, lbn, 1)?.at else { return Ok(None) };
+        if !self.volume.must_move(from)? {
+            return Ok(None);
+        }
+        let bytes = self.layout().blksize(di.size, lbn);
+        let frags = self.layout().numfrags(bytes);
+        let wanted = from + u64::from(self.layout().fs_frag);
+        let to = self.volume.alloc(tx, frags, wanted, request.by)?;
+        self.volume.free(tx, from, frags.into())?;
+        let request = Request { lbn, written: 0..0, ..*request };
+        match self.volume.pointer_at(lbn)? {
+            PointerAt::Direct(n) => di.db[n] = to.0,
+            PointerAt::Indirect { levels, path } => {
+                let missing = || Error::corrupt("a missing indirect block", format!("inode {}", request.ino));
+                let mut block = di.ib[levels - 1];
+                for level in (0..levels).rev() {
+                    let at = self.volume.pointer(block, self.layout().fs_frag, request.ino)?;
+                    let buffer = self.volume.indirect(at.ok_or_else(missing)?)?;
+                    let step = path[NIADDR - 1 - level];
+                    if level == 0 {
+                        self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, step, to.0);
+                    } else {
+                        block = self.volume.get_pointer(&buffer.read(), step);
+                    }
+                }
+            }
+        }
+        self.move_fragments(tx, &request, (from, bytes as usize), (to, bytes as usize))?;
+        tx.note_moved();
+        Ok(Some(to))
+    }
+
+    /// Reads from a snapshot that changes are preserved for; false for other files.
+    fn read_live_snapshot(&self, ino: u32, di: &Dinode, offset: u64, buf: &mut [u8]) -> Result<bool> {
+        if di.flags & SF_SNAPSHOT == 0 {
+            return Ok(false);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let Some(block) = self.volume.read_snapshot(ino, self.layout().lblkno(at))? else {
+                return Ok(false);
+            };
+            let from = self.layout().blkoff(at);
+            let part = (block.len() - from).min(buf.len() - done);
+            buf[done..done + part].copy_from_slice(&block[from..from + part]);
+            done += part;
+        }
+        Ok(true)
     }
 
     /// Gives a file that grows beyond a last block in fragments the whole of that block first.
@@ -265,7 +341,8 @@ impl Ffs {
         if self.volume.free_frags_for(request.by) < (new - old).into() {
             return Err(Error::NoSpace);
         }
-        let now_at = if self.volume.extend(tx, at, old, new)? {
+        let shared = matches!(request.content, Content::Data(_)) && self.volume.must_move(at)?;
+        let now_at = if !shared && self.volume.extend(tx, at, old, new)? {
             if let Content::Data(stream) = request.content {
                 tx.cut_data_on_rollback(stream, request.lbn.0, have as usize);
             }
@@ -308,7 +385,7 @@ impl Ffs {
                     self.volume.cache.resize(byte, to, tx)?;
                 }
                 let buffer = self.volume.cache.get(byte, to, None)?;
-                buffer.write(tx).bytes_mut(from..to).fill(0);
+                self.volume.change(tx, &buffer)?.bytes_mut(from..to).fill(0);
                 if now_at != at {
                     buffer.precede()?;
                 }
@@ -383,6 +460,7 @@ impl Ffs {
             let known = self.volume.pointer(raw, frag, request.ino)?;
             if level == 0 {
                 if let Some(at) = known {
+                    let at = self.unshared(tx, di, request, request.lbn)?.unwrap_or(at);
                     return Ok(Placed { at, fresh: false });
                 }
                 let at = if let Some(given) = request.given {
@@ -396,7 +474,7 @@ impl Ffs {
                     };
                     self.volume.alloc(tx, frag, self.volume.redirect(wanted, request.lbn)?, request.by)?
                 };
-                self.volume.put_pointer(&mut buffer.write(tx), step, at.0);
+                self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, step, at.0);
                 self.account(tx, request.ino, di, frag.into(), request.by)?;
                 Self::note_new_space(tx, request);
                 return Ok(Placed { at, fresh: true });
@@ -405,7 +483,7 @@ impl Ffs {
                 at
             } else {
                 let at = self.make_indirect(tx, di, request)?;
-                self.volume.put_pointer(&mut buffer.write(tx), step, at.0);
+                self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, step, at.0);
                 at
             };
         }

@@ -257,6 +257,13 @@ impl Tree for Ffs {
         tx.defer(Deferred::LastName(ino, di.mode));
     }
 
+    fn note_first_name(&self, tx: &Tx<'_>, ino: u32, derived: &mut Derived) -> Result<()> {
+        // Without its name a crash would free the file with all its data.
+        derived.mapped_in = self.volume.cache.epoch();
+        tx.defer(Deferred::FirstName(ino));
+        Ok(())
+    }
+
     fn note_new_parent(&self, di: &mut Dinode, parent: &Dinode) {
         if self.layout().version == Version::Ufs2 {
             di.dirdepth = parent.dirdepth.wrapping_add(1);

@@ -49,7 +49,6 @@ impl Ffs {
     /// # Errors
     /// [`Error::Corrupt`] if anything about them cannot be believed; device errors.
     pub(crate) fn take_up_quotas_inside(&mut self) -> Result<()> {
-        let device = self.volume.cache.device().info().name.clone();
         let mut tables = Vec::new();
         for (kind, ino) in self.quotas_inside() {
             let InsideFile { ino, blocks, reading } = self.read_inside(kind, ino)?;
@@ -58,7 +57,7 @@ impl Ffs {
             };
             let store = Store::new(Shape::of(self.layout()), blocks, &contents);
             let records = contents.records.iter().map(|(&id, &(_, record))| (id, record));
-            tables.push(Table::inside((kind, ino), device.clone(), records, contents.default, store));
+            tables.push(Table::inside((kind, ino), records, contents.default, store));
         }
         if tables.is_empty() {
             return Ok(());

@@ -40,8 +40,9 @@ pub fn log_bytes(layout: &Layout, asked: Option<u64>) -> Option<u64> {
 
 impl Ffs {
     /// Starts to use the log that was found, or makes one, as `options` say; frees the orphans that
-    /// a recovery found.
-    pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
+    /// a recovery found. Returns false if there is no log and snapshots need one; then nothing has
+    /// been written.
+    pub(crate) fn take_up_log(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<bool> {
         let place = self.own_log()?;
         self.log_ino = place.and_then(|place| place.ino);
         let recovery = matches!(found, FoundLog::Recovery(_));
@@ -71,12 +72,15 @@ impl Ffs {
                 (None, _) => self.make_log(options)?,
             }
         }
+        if self.volume.log.is_none() && self.volume.snapshots.count() > 0 {
+            return Ok(false);
+        }
         if recovery {
             self.volume.inherit_orphans(orphans);
             self.volume.mark_in_use()?;
             self.free_orphans()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns a new log on the ring.

@@ -17,4 +17,5 @@ mod ops;
 mod orphans;
 pub(crate) mod quota;
 pub(crate) mod remove_log;
+mod snapshot;
 mod truncate;

@@ -19,14 +19,15 @@ use crate::volume::runs::Allocation;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
-use spindle_clock::Clock;
+use spindle_clock::{Clock, Mutex};
 use spindle_device::Device;
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
-use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
+use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result, Terminals};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches, independent of each other")]
 pub struct OpenOptions {
     /// Write nothing to the device.
     pub read_only: bool,
@@ -46,8 +47,13 @@ pub struct OpenOptions {
     pub log: LogUse,
     /// Size of a new log in bytes; a share of the file system if `None`.
     pub log_bytes: Option<u64>,
+    /// Declare space unused to the device when the commit that has freed it is durable; without
+    /// effect if there is no log.
+    pub discard: bool,
     /// Quotas to enforce; without effect if it is opened read-only.
     pub quotas: QuotaFiles,
+    /// Where users are warned that they meet a limit, besides the log of the system.
+    pub terminals: Option<Arc<dyn Terminals>>,
     /// Leave NetBSD's quotas inside the file system as they are, whatever is changed: for a repair,
     /// which counts at its end.
     pub ignore_quotas_inside: bool,
@@ -77,9 +83,11 @@ pub struct Ffs {
     pub(crate) log_ino: Option<u32>,
     /// What stands in for the root directory, if that is lost.
     pub(crate) lost_root: Option<LostRoot<u32>>,
+    /// One snapshot is made at a time.
+    pub(super) making_snapshot: Mutex<()>,
     log_at_open: LogAtOpen,
     objections: Vec<Objection>,
-    was_clean: bool,
+    pub(super) was_clean: bool,
 }
 
 impl Ffs {
@@ -134,7 +142,7 @@ impl Ffs {
                 None
             },
         };
-        let mut objections = superblock.objections_with(&found);
+        let mut objections = superblock.objections_of_mount(&found);
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
@@ -170,7 +178,8 @@ impl Ffs {
         let mut random = options.seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         let name_hash = NameHash::new(&mut random);
         let cache = Cache::new(device, clock.clone(), options.cache);
-        let volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        let mut volume = Volume::open(superblock, cache, clock, options.allocation, random, read_only)?;
+        volume.terminals.clone_from(&options.terminals);
         let (has_extattr, acls) = {
             let superblock = volume.superblock.lock();
             let (dialect, fs, layout) = (superblock.dialect, &superblock.fs, &superblock.layout);
@@ -184,6 +193,7 @@ impl Ffs {
             name_hash,
             log_ino: None,
             lost_root: None,
+            making_snapshot: Mutex::default(),
             log_at_open,
             was_clean: objections.is_empty(),
             objections,
@@ -197,34 +207,55 @@ impl Ffs {
             return Ok(ffs);
         }
         match ffs.prepare_to_write(&found, options) {
-            Err(error @ Error::Corrupt { .. }) => Self::open_damaged(&error, &ffs, options),
-            prepared => prepared.map(|()| ffs),
+            Err(error @ Error::Corrupt { .. }) => {
+                let remedy = "copy away its files, or repair it (fsck -y)".to_owned();
+                Self::open_refused(
+                    Objection { reason: error.to_string(), remedy, overridable: false },
+                    &ffs,
+                    options,
+                )
+            }
+            Err(error) => Err(error),
+            Ok(Some(objection)) => Self::open_refused(objection, &ffs, options),
+            Ok(None) => Ok(ffs),
         }
     }
 
-    fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
+    /// Takes up what writing needs. Returns what speaks against it, in which case nothing has been
+    /// written, or only replayed.
+    fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<Option<Objection>> {
         self.check_root()?;
+        if let Some(objection) = self.take_up_snapshots()? {
+            return Ok(Some(objection));
+        }
         if !options.ignore_quotas_inside {
             self.take_up_quotas_inside()?;
         }
         // What was not clean is not to be believed after the next crash either: no log.
-        if self.was_clean {
-            self.take_up_log(found, options)?;
+        if self.was_clean && !self.take_up_log(found, options)? {
+            return Ok(Some(Objection {
+                reason:
+                    "it has snapshots, for which changes are preserved only with a log that is large enough"
+                        .to_owned(),
+                remedy: "mount it with a log, make a larger one, or remove the snapshots on its own system"
+                    .to_owned(),
+                overridable: false,
+            }));
         }
+        self.volume.discards.set(options.discard && self.volume.log.is_some());
         let quotas = self.take_up_quotas(&options.quotas);
         if quotas.is_err() {
             self.close()?;
         }
-        quotas
+        quotas.map(|()| None)
     }
 
-    /// Opens read-only what `error` says cannot be written, instead of `failed`.
-    fn open_damaged(error: &Error, failed: &Self, options: &OpenOptions) -> Result<Self> {
+    /// Opens read-only what cannot be written, instead of `failed`.
+    fn open_refused(objection: Objection, failed: &Self, options: &OpenOptions) -> Result<Self> {
         let (device, clock) = (failed.volume.cache.device().clone(), failed.volume.clock.clone());
         let options = OpenOptions { read_only: true, ..options.clone() };
         let mut ffs = Self::open(device, clock, &options)?;
-        let remedy = "copy away its files, or repair it (fsck -y)".to_owned();
-        ffs.objections.push(Objection { reason: error.to_string(), remedy, overridable: false });
+        ffs.objections.push(objection);
         ffs.was_clean = false;
         Ok(ffs)
     }

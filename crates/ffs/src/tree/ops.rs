@@ -173,6 +173,10 @@ impl FileSystem for Ffs {
         self.changing(|| self.create_name(dir, name, node, by))
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        self.changing(|| self.create_without_name(dir, node, by))
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
         self.changing(|| self.link_name(ino, dir, name, by))
     }
@@ -256,6 +260,7 @@ impl FileSystem for Ffs {
             let inode = self.iget_ino(ino)?;
             self.check_not_kept(inode.ino)?;
             let mut state = write_regular(&inode)?;
+            self.check_no_snapshot(&state.di)?;
             let result = self.fallocate_file(&inode, &mut state, mode, offset..end, by);
             self.volume.note(result)
         })
@@ -374,6 +379,7 @@ impl Ffs {
         self.changing(|| {
             let inode = self.iget_ino(ino)?;
             let mut state = write_regular(&inode)?;
+            self.check_no_snapshot(&state.di)?;
             if data.is_empty() {
                 return Ok(0);
             }
@@ -396,7 +402,7 @@ impl Ffs {
             let before = (state.di.size, state.di.blocks);
             let file = (inode.ino, &inode.stream);
             let written = self.volume.note(self.write_file(tx, file, &mut state.di, offset, data, by))?;
-            if before != (state.di.size, state.di.blocks) {
+            if before != (state.di.size, state.di.blocks) || tx.has_moved() {
                 state.derived.mapped_in = self.volume.cache.epoch();
             }
             date(&mut state.di);
@@ -421,6 +427,7 @@ impl Ffs {
         let inode = self.iget_ino(ino)?;
         self.check_not_kept(inode.ino)?;
         let mut state = inode.state.write();
+        self.check_no_snapshot(&state.di)?;
         self.volume.transact(&mut *state, |tx, state| {
             self.volume.note(self.extattr_put(tx, inode.ino, &mut state.di, name, value, by))?;
             state.di.ctime = self.now();

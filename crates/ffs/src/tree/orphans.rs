@@ -9,6 +9,7 @@ use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::group::isset;
 use crate::format::layout::ROOT_INO;
+use crate::format::ondisk::SF_SNAPSHOT;
 use crate::volume::tx::Progress;
 use spindle_tree::Operations;
 use spindle_vfs::{Error, FileKind, Privilege, Result};
@@ -26,6 +27,9 @@ impl Ffs {
         let has_blocks =
             matches!(state.di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
         let has_blocks = has_blocks && state.di.inline_target.is_none();
+        if state.di.flags & SF_SNAPSHOT != 0 && state.di.kind() == Some(FileKind::Regular) {
+            self.give_up_snapshot(inode.ino, &mut state)?;
+        }
         loop {
             let freed = self.volume.transact_naming_in_parts(&mut *state, |tx, state| {
                 if has_blocks {

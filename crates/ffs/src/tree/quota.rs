@@ -93,7 +93,7 @@ impl Ffs {
                 );
             }
             let changed = differing.into_keys().collect();
-            tables.push(Table::new((file.kind, file.inode.ino), device.clone(), &records, changed));
+            tables.push(Table::new((file.kind, file.inode.ino), &records, changed));
         }
         self.volume.quotas = Some(Quotas::new(tables, all));
         Ok(())

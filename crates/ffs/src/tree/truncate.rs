@@ -12,7 +12,7 @@ use crate::tree::file::{Content, Request};
 use crate::tree::inode::{Inode, State, content};
 use crate::tree::mount::Ffs;
 use crate::volume::Volume;
-use crate::volume::tx::{BLOCK_SECTORS, Deferred, POINTER_SECTORS, Progress, Tx};
+use crate::volume::tx::{Deferred, Progress, Tx};
 use spindle_cache::Space;
 use spindle_tree::Operations;
 use spindle_vfs::{Error, FallocateMode, Privilege, Result};
@@ -76,6 +76,15 @@ impl Ffs {
             return Ok(Progress::Done(()));
         }
         let last = Lbn(keep - 1);
+        if old_size > size {
+            let by = Privilege::Root;
+            let whole =
+                Request { ino, lbn: last, final_size: old_size, written: 0..0, content, by, given: None };
+            di.size = old_size;
+            let moved = self.unshared(tx, di, &whole, last);
+            di.size = size;
+            moved?;
+        }
         let run = self.volume.bmap(ino, di, last, 1)?;
         let Some(at) = run.at else {
             // The last byte must have a block; a hole reads as zeros, and so does this.
@@ -103,6 +112,7 @@ impl Ffs {
             && old_size > size
         {
             // The caller is going to store the inode: that must not fail when the bytes are gone.
+            self.volume.preserve_inode(tx, ino)?;
             let _inode = self.volume.inode_buffer(ino)?;
             let space =
                 Space { offset: size, at: byte + from as u64, end: size - from as u64 + u64::from(has) };
@@ -228,7 +238,7 @@ impl Ffs {
                 }
                 self.free_block(tx, freeing, at)?;
             }
-            self.volume.put_pointer(&mut buffer.write(tx), i, 0);
+            self.volume.put_pointer(&mut self.volume.change(tx, &buffer)?, i, 0);
             left -= 1;
         }
         if left > 0 {
@@ -284,6 +294,7 @@ impl Ffs {
         range: Range<u64>,
         by: Privilege,
     ) -> Result<()> {
+        let _no_snapshot = self.volume.snapshots.keep_off();
         match mode {
             FallocateMode::PunchHole => self.punch(inode, state, range.start..range.end.min(state.di.size)),
             FallocateMode::ZeroRange { keep_size } => {
@@ -324,6 +335,7 @@ impl Ffs {
             return Err(Error::NoSpace);
         }
         self.check_space_for(inode, &state.di, range.clone(), by)?;
+        self.unshare(inode, state, zeroed)?;
         let old_size = state.di.size;
         let final_size = old_size.max(end);
         let mut at = range.start;
@@ -389,7 +401,7 @@ impl Ffs {
     ) -> Result<u64> {
         let mut lbn = self.layout().lblkno(part.start);
         let last = self.layout().lblkno(part.end - 1);
-        while lbn <= last && tx.has_room(&self.volume, BLOCK_SECTORS) {
+        while lbn <= last && tx.has_room(&self.volume, self.volume.block_sectors()) {
             let content = Content::Data(&inode.stream);
             let request =
                 Request { ino: inode.ino, lbn, final_size, written: 0..0, content, by, given: None };
@@ -427,6 +439,8 @@ impl Ffs {
         if whole.is_empty() {
             return self.zero_in_place(inode, state, range);
         }
+        let ends = [range.start..whole.start * bsize, whole.end * bsize..range.end];
+        self.unshare(inode, state, &ends)?;
         let content = Content::Data(&inode.stream);
         let mut end = whole.end;
         while end > whole.start {
@@ -437,7 +451,6 @@ impl Ffs {
                 if freed_from > whole.start {
                     return Ok(Progress::Partial(freed_from));
                 }
-                let ends = [range.start..whole.start * bsize, whole.end * bsize..range.end];
                 self.zero_stored(tx, inode, &state.di, &ends)?;
                 Ok(Progress::Done(freed_from))
             })?;
@@ -468,8 +481,49 @@ impl Ffs {
         Ok(runs)
     }
 
+    /// Gives the blocks of some ranges other places if snapshots need what they have, in as many
+    /// transactions as that takes, so that they can be written over. The caller keeps snapshots
+    /// from being taken.
+    fn unshare(&self, inode: &Inode, state: &mut State, ranges: &[Range<u64>]) -> Result<()> {
+        if self.volume.snapshots.count() == 0 {
+            return Ok(());
+        }
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let mut lbn = self.layout().lblkno(range.start);
+            let last = self.layout().lblkno(range.end - 1);
+            while lbn <= last {
+                let reached = self.volume.transact_in_parts(&mut *state, |tx, state| {
+                    let mut lbn = lbn;
+                    while lbn <= last && tx.has_room(&self.volume, self.volume.block_sectors()) {
+                        let content = Content::Data(&inode.stream);
+                        let (by, final_size) = (Privilege::Root, state.di.size);
+                        let request = Request {
+                            ino: inode.ino,
+                            lbn,
+                            final_size,
+                            written: 0..0,
+                            content,
+                            by,
+                            given: None,
+                        };
+                        self.unshared(tx, &mut state.di, &request, lbn)?;
+                        lbn = lbn + 1;
+                    }
+                    if tx.has_moved() {
+                        state.derived.mapped_in = self.volume.cache.epoch();
+                        self.volume.store(tx, inode.ino, &state.di)?;
+                    }
+                    Ok(if lbn <= last { Progress::Partial(lbn) } else { Progress::Done(lbn) })
+                })?;
+                lbn = reached.split().0;
+            }
+        }
+        Ok(())
+    }
+
     /// Zeroes the stored bytes of a range, a part in each transaction.
     fn zero_in_place(&self, inode: &Inode, state: &mut State, range: Range<u64>) -> Result<()> {
+        self.unshare(inode, state, std::slice::from_ref(&range))?;
         let mut at = range.start;
         while at < range.end {
             let stop = range.end.min(at.saturating_add(FILL_BYTES));
@@ -544,6 +598,6 @@ impl Freeing<'_> {
     fn claims(&mut self, volume: &Volume, tx: &Tx<'_>, at: Frag, count: u64) -> Result<bool> {
         self.claims += 1;
         volume.claim_to_free(tx, at, count)?;
-        Ok(self.claims <= 1 + NIADDR || tx.has_room(volume, POINTER_SECTORS))
+        Ok(self.claims <= 1 + NIADDR || tx.has_room(volume, volume.pointer_sectors()))
     }
 }

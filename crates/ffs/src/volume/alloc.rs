@@ -62,6 +62,13 @@ impl Volume {
         Ok(self.cache.get(at, len, self.groups.seal.as_ref())?)
     }
 
+    /// Puts the check-hash of a copy of a group block right, where there are any.
+    pub(super) fn seal_group(&self, bytes: &mut [u8]) {
+        if let Some(seal) = &self.groups.seal {
+            seal.seal(bytes);
+        }
+    }
+
     /// Returns the checked map of a group, from the block on the first call.
     fn group_map(&self, cgx: u32, known: &mut Option<Arc<GroupMap>>, block: &[u8]) -> Result<Arc<GroupMap>> {
         if let Some(map) = known {
@@ -145,7 +152,7 @@ impl Volume {
         let free = self.free_frags_now();
         match by {
             Privilege::Root => free,
-            Privilege::User => free - self.reserve(),
+            Privilege::User | Privilege::Process(_) => free - self.reserve(),
         }
     }
 
@@ -161,6 +168,22 @@ impl Volume {
     /// # Errors
     /// [`Error::NoSpace`].
     pub(crate) fn alloc(&self, tx: &Tx<'_>, frags: u32, wanted: Frag, by: Privilege) -> Result<Frag> {
+        let at = self.alloc_for_good(tx, frags, wanted, by)?;
+        tx.note_allocated(Allocated::Fragments(at, frags.into()));
+        Ok(at)
+    }
+
+    /// Takes fragments as [`Self::alloc`] does, which stay taken if the transaction is rolled back.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub(super) fn alloc_for_good(
+        &self,
+        tx: &spindle_cache::Tx<'_>,
+        frags: u32,
+        wanted: Frag,
+        by: Privilege,
+    ) -> Result<Frag> {
         if self.free_frags_for(by) < frags.into() {
             return Err(Error::NoSpace);
         }
@@ -174,15 +197,19 @@ impl Volume {
             let near =
                 (cgx == self.layout.dtog(preferred) && preferred.0 > 0).then(|| self.layout.dtogd(preferred));
             if let Some(bno) = self.alloc_in_group(tx, cgx, frags, near)? {
-                let at = self.layout.cgbase(cgx) + u64::from(bno);
-                tx.note_allocated(Allocated::Fragments(at, frags.into()));
-                return Ok(at);
+                return Ok(self.layout.cgbase(cgx) + u64::from(bno));
             }
         }
         Err(Error::NoSpace)
     }
 
-    fn alloc_in_group(&self, tx: &Tx<'_>, cgx: u32, frags: u32, near: Option<u32>) -> Result<Option<u32>> {
+    fn alloc_in_group(
+        &self,
+        tx: &spindle_cache::Tx<'_>,
+        cgx: u32,
+        frags: u32,
+        near: Option<u32>,
+    ) -> Result<Option<u32>> {
         let frag = self.layout.fs_frag;
         self.with_group(
             tx,
@@ -276,6 +303,7 @@ impl Volume {
     /// [`Error::Corrupt`] if they lie outside or are free; device errors.
     pub(crate) fn free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         self.check_used(tx, at, count)?;
+        self.preserve_freed(tx, at, count)?;
         self.claim_to_free(tx, at, count)?;
         tx.defer(Deferred::Fragments(at, count));
         Ok(())
@@ -285,6 +313,7 @@ impl Volume {
     /// over what comes there next.
     pub(crate) fn free_metadata(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         self.check_used(tx, at, count)?;
+        self.preserve_freed(tx, at, count)?;
         self.claim_to_free(tx, at, count)?;
         tx.defer(Deferred::Metadata(at, count));
         Ok(())
@@ -294,6 +323,7 @@ impl Volume {
     pub(crate) fn claim_to_free(&self, tx: &Tx<'_>, at: Frag, count: u64) -> Result<()> {
         if self.log.is_some() {
             tx.claim(self.sectors_to_free(at, count)?);
+            tx.claim(self.sectors_to_claim(tx, at, count)?);
         }
         Ok(())
     }
@@ -499,7 +529,12 @@ pub(crate) struct Part {
 }
 
 /// Frees fragments `first..last` of a group, block by block.
-fn free_range<B: Patch + ?Sized>(group: &mut GroupMut<'_, B>, first: u32, last: u32, frag: u32) -> Csum {
+pub(super) fn free_range<B: Patch + ?Sized>(
+    group: &mut GroupMut<'_, B>,
+    first: u32,
+    last: u32,
+    frag: u32,
+) -> Csum {
     let mut sum = Csum::default();
     let mut bno = first;
     while bno < last {

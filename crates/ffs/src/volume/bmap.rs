@@ -75,7 +75,11 @@ impl Volume {
     /// Sets pointer number `n` of an indirect block.
     pub(crate) fn put_pointer(&self, block: &mut BufferMut<'_>, n: usize, value: u64) {
         let size = self.layout.pointer_size();
-        let at = block.bytes_mut(n * size..(n + 1) * size);
+        self.encode_pointer(block.bytes_mut(n * size..(n + 1) * size), value);
+    }
+
+    /// Puts a pointer into its bytes.
+    pub(super) fn encode_pointer(&self, at: &mut [u8], value: u64) {
         match u32::try_from(value) {
             Ok(value) if self.layout.pointer_size() == 4 => value.put(at, self.layout.endian),
             _ => value.put(at, self.layout.endian),
@@ -85,7 +89,9 @@ impl Volume {
     /// Returns the run of at most `most` blocks that starts at `lbn`. A run ends at the latest
     /// where its indirect block does. What a snapshot has not copied is where it is on the device.
     pub(crate) fn bmap(&self, ino: u32, di: &Dinode, lbn: Lbn, most: u64) -> Result<Run> {
-        let is_snapshot = self.is_snapshot(di);
+        let is_snapshot = self.is_snapshot(ino, di);
+        let now = is_snapshot.then(|| self.with_pointers(ino, di));
+        let di = now.as_ref().unwrap_or(di);
         match self.pointer_at(lbn)? {
             PointerAt::Direct(first) => {
                 let most = most.min((NDADDR - first) as u64);

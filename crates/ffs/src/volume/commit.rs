@@ -59,14 +59,14 @@ impl PendingCommit {
         self.freed.lock().runs.overlaps(at, count)
     }
 
-    /// Notes that an inode has lost its last name.
+    /// Notes that an inode has lost its last name, or was made without one.
     pub(crate) fn add_orphan(&self, ino: u32, mode: u16) {
         let mut orphans = self.orphans.lock();
         orphans.all.insert(ino, mode);
         orphans.changes.added.insert(ino, mode);
     }
 
-    /// Notes that an inode is free.
+    /// Notes that an inode is free, or has got a name.
     pub(crate) fn forget_orphan(&self, ino: u32) {
         let mut orphans = self.orphans.lock();
         if orphans.all.remove(&ino).is_some() && orphans.changes.added.remove(&ino).is_none() {
@@ -95,10 +95,14 @@ impl PendingCommit {
 impl Volume {
     /// Makes every ended transaction durable.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.cache.commit(self.cache.epoch(), |tx| {
+        let mut to_discard = Vec::new();
+        self.cache.commit(self.cache.epoch(), |tx| -> Result<_> {
             // Before anything is changed: if this cannot be read now, the next commit tries again.
             let superblock = self.superblock_to_log()?;
             let freed = self.free_pending(tx)?;
+            if self.discards.is_on() {
+                to_discard.clone_from(&freed);
+            }
             if let Some(log) = &self.log {
                 log.note_orphans(std::mem::take(&mut self.pending.orphans.lock().changes));
                 if let Some(buffer) = superblock {
@@ -106,7 +110,9 @@ impl Volume {
                 }
             }
             Ok(freed)
-        })
+        })?;
+        self.discard_freed(to_discard);
+        Ok(())
     }
 
     /// Enters what the epoch has freed into the maps, and returns its bytes. What cannot be
@@ -133,6 +139,12 @@ impl Volume {
 
     /// Frees fragments for good: with the commit of the epoch, or without a log at once.
     pub(crate) fn free_with(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
+        for (at, count) in self.unclaimed(tx, at, count) {
+            self.free_unclaimed(tx, at, count);
+        }
+    }
+
+    fn free_unclaimed(&self, tx: &spindle_cache::Tx<'_>, at: Frag, count: u64) {
         if self.log.is_none() {
             self.frees.fetch_add(1, Ordering::AcqRel);
             for part in self.by_groups(at, count) {

@@ -125,10 +125,14 @@ impl Volume {
 
     /// Writes an inode's state into its block.
     pub(crate) fn store(&self, tx: &Tx<'_>, ino: u32, di: &Dinode) -> Result<()> {
+        self.preserve_inode(tx, ino)?;
+        if self.store_snapshot(tx, ino, di)? {
+            return Ok(());
+        }
         let (_, offset) = self.layout.ino_to_fsba(ino);
         let buffer = self.inode_buffer(ino)?;
         let range = offset..offset + self.layout.inode_size();
-        di.encode(buffer.write(tx).bytes_mut(range), &self.layout, self.hashes.inodes);
+        di.encode(self.change(tx, &buffer)?.bytes_mut(range), &self.layout, self.hashes.inodes);
         Ok(())
     }
 

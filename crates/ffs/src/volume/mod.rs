@@ -17,7 +17,7 @@ pub(crate) mod policy;
 pub(crate) mod quota;
 pub(crate) mod runs;
 mod search;
-mod snapshot;
+pub(crate) mod snapshot;
 mod summary;
 mod trim;
 pub(crate) mod tx;
@@ -32,14 +32,16 @@ use commit::PendingCommit;
 use policy::Placement;
 use rand::rngs::StdRng;
 use runs::Allocation;
+use snapshot::Snapshots;
 use spindle_cache::{Buffer, Cache};
 use spindle_clock::{Clock, Mutex};
 use spindle_tree::Condition;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{Error, Result, Terminals};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use summary::Summaries;
+use trim::Discards;
 
 /// The space and the inodes of a file system.
 pub(crate) struct Volume {
@@ -61,10 +63,16 @@ pub(crate) struct Volume {
     pub(crate) log: Option<Arc<Wapbl>>,
     /// Frees and orphans of the present epoch.
     pub(crate) pending: PendingCommit,
+    /// What commits have freed, for the device.
+    pub(crate) discards: Discards,
     /// How often space was freed without a log.
     pub(crate) frees: AtomicU64,
+    /// The snapshots that changes are preserved for.
+    pub(crate) snapshots: Snapshots,
     /// The quotas that are on, if any.
     pub(crate) quotas: Option<Quotas>,
+    /// Where users are warned that they meet a limit.
+    pub(crate) terminals: Option<Arc<dyn Terminals>>,
     minfree: AtomicU32,
     condition: Condition,
 }
@@ -103,8 +111,11 @@ impl Volume {
             random: Mutex::new(random),
             log: None,
             pending: PendingCommit::default(),
+            discards: Discards::default(),
             frees: AtomicU64::new(0),
+            snapshots: Snapshots::default(),
             quotas: None,
+            terminals: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
             condition: Condition::new(read_only),
             superblock: Mutex::new(superblock),

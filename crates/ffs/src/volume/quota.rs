@@ -5,7 +5,7 @@ use super::tx::Tx;
 use crate::format::dinode::Dinode;
 use crate::format::ondisk::SF_SNAPSHOT;
 use crate::quota::store::Pen;
-use crate::quota::table::{Bill, Charge};
+use crate::quota::table::{Bill, Charge, Warning};
 use crate::quota::{Kind, MAX_ID, Usage};
 use spindle_vfs::{FileKind, Privilege, Result};
 
@@ -43,7 +43,10 @@ impl Volume {
             if (charge.blocks, charge.inodes) == (0, 0) {
                 return Ok(());
             }
-            if let Some(charged) = quotas.charge(charge, now, by, &pen)? {
+            let mut warnings = Vec::new();
+            let charged = quotas.charge(charge, now, by, &pen, &mut warnings);
+            tx.note_warnings(warnings);
+            if let Some(charged) = charged? {
                 if charged.impossible && !self.note_damage() {
                     let (kind, id) = (charge.kind.word(), charge.id);
                     log::error!("{kind} {id} gives back more than its quota says is in use; run a check");
@@ -75,7 +78,23 @@ impl Volume {
         let (Some(quotas), Some(bill)) = (&self.quotas, self.bill(ino, di)) else { return Ok(()) };
         let more = Bill { usage: Usage { blocks: frags << self.layout.fs_fshift >> 9, inodes: 0 }, ..bill };
         let now = self.clock.now().secs;
-        Kind::ALL.into_iter().try_for_each(|kind| quotas.check(more.charge(kind, 1), now, by))
+        let mut warnings = Vec::new();
+        let mut check = |kind| quotas.check(more.charge(kind, 1), now, by, &mut warnings);
+        let checked = Kind::ALL.into_iter().try_for_each(&mut check);
+        self.warn(&warnings);
+        checked
+    }
+
+    /// Gives warnings about quotas: in the log of the system, and on the terminals of users.
+    pub(crate) fn warn(&self, warnings: &[Warning]) {
+        for warning in warnings {
+            if let Some(line) = warning.log_line(&self.cache.device().info().name) {
+                log::warn!("{line}");
+            }
+            if let (Some(terminals), Some(process)) = (&self.terminals, warning.process()) {
+                terminals.show(process, &warning.terminal_line());
+            }
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-//! Declaring free space unused to the device (`FITRIM`, fstrim(8)).
+//! Declaring free space unused to the device: all of it when asked (`FITRIM`, fstrim(8)), and on
+//! mounts with `discard` what a commit has freed, once it is durable.
 //!
 //! What is free in the maps may still be what a crash brings back. With a log that is the space
 //! that the epoch under way has freed, which the cache knows; it is left out. Without a log
 //! everything is made durable first, and again if more was freed before the space is discarded.
+//!
+//! What a commit has freed may have been allocated again when the commit is durable; so it is
+//! looked up in the maps as any other space.
 //!
 //! A run is discarded in a transaction and under the lock of its group: so none of it is allocated
 //! meanwhile, and no epoch begins to be committed. Runs are limited, so that others do not wait for
@@ -11,18 +15,67 @@
 use super::Volume;
 use crate::format::group::find_bit;
 use crate::format::units::Frag;
+use spindle_clock::Mutex;
 use spindle_device::Error as DeviceError;
 use spindle_vfs::{Error, Result};
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most bytes that are discarded under one lock.
 const MOST_BYTES: u64 = 64 << 20;
 /// How often everything is made durable for one run, while others free space.
 const TRIES: usize = 3;
 
+/// What commits have freed and is to be discarded.
+#[derive(Default)]
+pub(crate) struct Discards {
+    on: AtomicBool,
+    /// Bytes of the device that are durably free, as far as nobody has allocated them again.
+    waiting: Mutex<Vec<Range<u64>>>,
+    /// Held by the thread that discards.
+    busy: Mutex<()>,
+}
+
+impl Discards {
+    /// Has what is freed from now on discarded, or not.
+    pub(crate) fn set(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// Returns true if what is freed is discarded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+}
+
 impl Volume {
+    /// Discards what a durable commit has freed. Nothing depends on it: if the device fails, no
+    /// more is discarded.
+    pub(super) fn discard_freed(&self, freed: Vec<Range<u64>>) {
+        if freed.is_empty() {
+            return;
+        }
+        let discards = &self.discards;
+        discards.waiting.lock().extend(freed);
+        // The transactions below may have to commit first, and that comes here again.
+        while let Some(_busy) = discards.busy.try_lock() {
+            let waiting = std::mem::take(&mut *discards.waiting.lock());
+            if waiting.is_empty() {
+                return;
+            }
+            for bytes in waiting {
+                if let Err(error) = self.trim(bytes, 0) {
+                    let device = &self.cache.device().info().name;
+                    log::warn!("{device}: freed space is not discarded any more: {error}");
+                    discards.set(false);
+                    discards.waiting.lock().clear();
+                    return;
+                }
+            }
+        }
+    }
+
     /// Declares the free space in these bytes of the device unused, in runs of at least
     /// `min_bytes`. Returns the bytes of it.
     ///

@@ -16,9 +16,11 @@ use crate::format::dinode::Dinode;
 use crate::format::units::Frag;
 use crate::log::OPERATION_SECTORS;
 use crate::quota::store::Pen;
-use crate::quota::table::{Charged, Quotas};
+use crate::quota::table::{Charged, Quotas, Warning};
 use crate::volume::intervals::Intervals;
+use crate::volume::snapshot::SNAPSHOT_SECTORS;
 use spindle_cache::{Restore, Savepoint, Stream};
+use spindle_clock::RwLockReadGuard;
 use spindle_vfs::{Error, Result};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -26,17 +28,19 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Sectors of the log that one more block of a file may need, with three indirect blocks.
-pub(crate) const BLOCK_SECTORS: usize = 32;
+const BLOCK_SECTORS: usize = 32;
 /// Sectors of the log that quotas inside the file system may need for an operation: records of two
 /// users and two groups, each across two sectors, two of them new.
 const QUOTA_SECTORS: usize = 12;
 /// Sectors of the log that clearing one more pointer may need, and storing the inode.
-pub(crate) const POINTER_SECTORS: usize = 2;
+const POINTER_SECTORS: usize = 2;
 
 /// An open transaction.
 pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     effects: RefCell<Effects>,
+    /// No snapshot is taken meanwhile.
+    _changes: RwLockReadGuard<'a, ()>,
 }
 
 /// The effects of a transaction other than changed bytes.
@@ -44,11 +48,17 @@ pub struct Tx<'a> {
 struct Effects {
     allocated: Vec<Allocated>,
     charged: Vec<Charged>,
+    /// What has to be said about quotas in the end.
+    warnings: Vec<Warning>,
     deferred: Vec<Deferred>,
     /// The fragments among it.
     freed: Intervals,
     /// Sectors of the maps that will change when it is entered there.
     claimed: HashSet<MapSector>,
+    /// Snapshots whose inodes were stored.
+    pointers: Vec<u32>,
+    /// File data has another place now, although its inode may be as it was.
+    moved: bool,
 }
 
 /// Something allocated in the maps.
@@ -73,8 +83,10 @@ pub(crate) enum Deferred {
     Fragments(Frag, u64),
     /// An inode, of a directory or not.
     Inode(u32, bool),
-    /// The last name of an inode with this mode.
+    /// The last name of an inode with this mode, which is an orphan then.
     LastName(u32, u16),
+    /// Being an orphan, of an inode that gets its first name.
+    FirstName(u32),
 }
 
 /// A sector of the maps that changes when space is freed.
@@ -84,6 +96,8 @@ pub(crate) enum MapSector {
     Group(u32, usize),
     /// A sector of the summaries, by number.
     Summary(usize),
+    /// A sector of the device that has a pointer or the inode of a snapshot, by number.
+    Snapshot(u64),
 }
 
 /// A moment in a transaction that it can be rolled back to.
@@ -91,6 +105,7 @@ pub(crate) struct Mark {
     cache: Savepoint,
     allocated: usize,
     charged: usize,
+    warnings: usize,
     deferred: usize,
 }
 
@@ -110,6 +125,27 @@ impl Tx<'_> {
     /// Notes what was charged to a quota.
     pub(crate) fn note_charged(&self, what: Charged) {
         self.effects.borrow_mut().charged.push(what);
+    }
+
+    /// Notes that the inode of a snapshot was stored: a rollback restores its bytes, but not its
+    /// pointers, which others may have changed since.
+    pub(crate) fn note_pointers(&self, ino: u32) {
+        self.effects.borrow_mut().pointers.push(ino);
+    }
+
+    /// Notes that file data has moved.
+    pub(crate) fn note_moved(&self) {
+        self.effects.borrow_mut().moved = true;
+    }
+
+    /// Returns true if file data has moved.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.effects.borrow().moved
+    }
+
+    /// Notes warnings about a quota, which are given at the end of the transaction.
+    pub(crate) fn note_warnings(&self, warnings: Vec<Warning>) {
+        self.effects.borrow_mut().warnings.extend(warnings);
     }
 
     /// Notes fragments that are freed; returns false if they were freed before.
@@ -145,6 +181,7 @@ impl Tx<'_> {
             cache: self.cache.savepoint(),
             allocated: effects.allocated.len(),
             charged: effects.charged.len(),
+            warnings: effects.warnings.len(),
             deferred: effects.deferred.len(),
         }
     }
@@ -267,8 +304,24 @@ impl Volume {
 
     /// Returns the sectors of the log that an operation may need at the most.
     pub(crate) fn operation_sectors(&self) -> usize {
+        self.operation_sectors_with(self.snapshots.count())
+    }
+
+    /// [`Self::operation_sectors`] with so many snapshots.
+    pub(crate) fn operation_sectors_with(&self, snapshots: usize) -> usize {
         let inside = self.quotas.as_ref().is_some_and(Quotas::is_inside);
-        OPERATION_SECTORS + if inside { QUOTA_SECTORS } else { 0 }
+        OPERATION_SECTORS + if inside { QUOTA_SECTORS } else { 0 } + snapshots * SNAPSHOT_SECTORS
+    }
+
+    /// Returns the sectors of the log that one more block of a file may need.
+    pub(crate) fn block_sectors(&self) -> usize {
+        BLOCK_SECTORS + self.block_copies()
+    }
+
+    /// Returns the sectors of the log that clearing one more pointer may need, and storing the
+    /// inode.
+    pub(crate) fn pointer_sectors(&self) -> usize {
+        POINTER_SECTORS + self.pointer_copies()
     }
 
     fn operation_bytes(&self) -> usize {
@@ -288,13 +341,15 @@ impl Volume {
 
     fn begin_unmarked(&self, kind: Kind, log_bytes: usize) -> Result<Tx<'_>> {
         loop {
+            let changes = self.snapshots.enter();
             let begun = match kind {
                 Kind::Naming => self.cache.begin_naming(log_bytes)?,
                 Kind::Other => self.cache.begin(log_bytes)?,
             };
             if let Some(cache) = begun {
-                return Ok(Tx { cache, effects: RefCell::default() });
+                return Ok(Tx { cache, effects: RefCell::default(), _changes: changes });
             }
+            drop(changes);
             self.commit()?;
         }
     }
@@ -317,6 +372,7 @@ impl Volume {
                 touched.restore(saved);
                 self.roll_back(&tx, &beginning)?;
                 tx.cache.commit();
+                self.warn(&tx.effects.into_inner().warnings);
                 Err(error)
             }
         }
@@ -328,13 +384,18 @@ impl Volume {
     /// When the device fails; nothing is changed any more after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
         tx.cache.roll_back(to.cache)?;
+        let stored = tx.effects.borrow().pointers.clone();
+        self.restore_pointers(&tx.cache, &stored).map_err(|error| self.cache.half_done(&error))?;
         let mut effects = tx.effects.borrow_mut();
-        let Effects { deferred, freed, .. } = &mut *effects;
+        let Effects { deferred, freed, warnings, .. } = &mut *effects;
         for what in deferred.drain(to.deferred..) {
             if let Deferred::Fragments(at, _) | Deferred::Metadata(at, _) = what {
                 freed.remove(at);
             }
         }
+        // What was refused stays so; what has passed a limit has not.
+        let undone = warnings.split_off(to.warnings);
+        warnings.extend(undone.into_iter().filter(Warning::is_refusal));
         if let Some(quotas) = &self.quotas {
             let now = self.clock.now().secs;
             let pen = Pen { cache: &self.cache, tx: &tx.cache };
@@ -354,7 +415,7 @@ impl Volume {
 
     /// Ends a transaction that has succeeded: does what was deferred.
     fn finish(&self, tx: Tx<'_>) -> Result<()> {
-        let Effects { deferred, .. } = tx.effects.take();
+        let Effects { deferred, warnings, .. } = tx.effects.take();
         // First what may still be under way to space that others may have next.
         for what in &deferred {
             match what {
@@ -379,10 +440,12 @@ impl Volume {
                     self.pending.forget_orphan(ino);
                 }
                 Deferred::LastName(ino, mode) => self.pending.add_orphan(ino, mode),
+                Deferred::FirstName(ino) => self.pending.forget_orphan(ino),
                 Deferred::Data(..) | Deferred::Tail(..) => {}
             }
         }
         tx.cache.commit();
+        self.warn(&warnings);
         Ok(())
     }
 

@@ -327,6 +327,12 @@ const ROWS: &[Row] = &[
         help: "size of a new log in bytes (k and m; default a 128th of the file system, 1m to 64m)",
     },
     Row {
+        words: &[plain("discard", |o| o.discard = true), plain("nodiscard", |o| o.discard = false)],
+        help: "UFS with a log: declare space unused to the device once it is durably free, so that an image \
+               gets holes and a flash disk has less to move, at a cost for each commit; spindle trim and \
+               fstrim do it for all free space at once. nodiscard is the default",
+    },
+    Row {
         words: &[
             optional("userquota", "PATH", |o, path| {
                 o.user_quota = Some(path.unwrap_or_else(|| "quota.user".into()));

@@ -160,6 +160,12 @@ pub(crate) enum Operation<'a> {
         umask: u32,
         flags: i32,
     },
+    /// As `Create`, without a name.
+    TmpFile {
+        mode: u32,
+        umask: u32,
+        flags: i32,
+    },
     Ioctl {
         /// The number of the call, as `ioctl(2)` gets it.
         command: u32,
@@ -265,6 +271,11 @@ impl<'a> Operation<'a> {
                 let (flags, mode, umask) = (f.u32()?.cast_signed(), f.u32()?, f.u32()?);
                 f.bytes(4)?;
                 Self::Create { name: f.name()?, mode, umask, flags }
+            }
+            opcode::TMPFILE => {
+                // A name follows, which says nothing.
+                let (flags, mode, umask) = (f.u32()?.cast_signed(), f.u32()?, f.u32()?);
+                Self::TmpFile { mode, umask, flags }
             }
             opcode::IOCTL => {
                 // The handle and flags.

@@ -111,6 +111,7 @@ pub(super) mod opcode {
     pub const RENAME2: u32 = 45;
     pub const LSEEK: u32 = 46;
     pub const SYNCFS: u32 = 50;
+    pub const TMPFILE: u32 = 51;
     pub const STATX: u32 = 52;
 }
 

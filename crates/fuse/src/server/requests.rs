@@ -63,7 +63,10 @@ impl Server {
             Operation::ReleaseDir => reply.ok(),
             Operation::FsyncDir { data_only } => reply_empty(self.fs.fsync(self.ino(node), data_only), reply),
             Operation::Create { name, mode, umask, flags } => {
-                self.create(req, node, name, (mode, umask), flags, reply);
+                self.create(req, node, Some(name), (mode, umask), flags, reply);
+            }
+            Operation::TmpFile { mode, umask, flags } => {
+                self.create(req, node, None, (mode, umask), flags, reply);
             }
             Operation::Ioctl { command, input, output } => {
                 self.ioctl(req, node, (command, input), output, reply);
@@ -449,12 +452,25 @@ impl Server {
         }
     }
 
-    fn create(&self, req: &Request, parent: NodeId, name: &[u8], mode: (u32, u32), flags: i32, reply: Reply) {
+    /// Creates a file and opens it; it has no name if none is given.
+    fn create(
+        &self,
+        req: &Request,
+        parent: NodeId,
+        name: Option<&[u8]>,
+        mode: (u32, u32),
+        flags: i32,
+        reply: Reply,
+    ) {
         let node = new_node(req, FileKind::Regular, mode, Rdev::default(), b"");
         let by = caller(req);
+        let unnamed = name.is_none();
         self.create_or_defer(req, parent, name, &node, move |inner, made| match made {
             Ok(attr) => {
                 inner.state.nodes.add_reference(&attr);
+                if unnamed {
+                    inner.state.nodes.note_nameable(attr.ino);
+                }
                 let handle = inner.observed.notify_opened(by, &attr, flags, true);
                 let shown = inner.entry_attr(&attr);
                 reply.created(VALID, &shown, attr.generation, handle, open::KEEP_CACHE);

@@ -318,7 +318,7 @@ fn extended_attributes() {
     fs::write(m.path("f"), b"").unwrap();
     set(&m.path("f"), "user.color", b"green").unwrap();
     set(&m.path("f"), "user.empty", b"").unwrap();
-    assert_eq!(set(&m.path("f"), "trusted.x", b""), Err(libc::EOPNOTSUPP));
+    assert_eq!(set(&m.path("f"), "security.x", b""), Err(libc::EOPNOTSUPP));
     m.remount();
     assert_eq!(get(&m.path("f"), "user.color").unwrap(), b"green");
     assert_eq!(get(&m.path("f"), "user.empty").unwrap(), b"");

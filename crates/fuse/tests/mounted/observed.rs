@@ -136,6 +136,7 @@ forwarded! {
     fn forget(ino: Ino, count: u64) -> ();
     fn readdir(dir: Ino, from: u64, sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>) -> Result<()>;
     fn create(dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
+    fn create_unnamed(dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr>;
     fn link(ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr>;
     fn unlink(dir: Ino, name: &[u8]) -> Result<()>;
     fn rmdir(dir: Ino, name: &[u8]) -> Result<()>;

@@ -7,7 +7,7 @@
 use super::checksum::{is_sealed, seal};
 use super::layout::HEADER_BYTES;
 use spindle_ondisk::{Endian, Field, structure};
-use spindle_tree::xattr::prefix;
+use spindle_tree::xattr::{is_space, join};
 use spindle_vfs::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl Attributes {
 
     /// Returns the names with the prefixes of their name spaces.
     pub fn names(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.0.keys().map(|(space, name)| [prefix(*space).unwrap_or_default(), name].concat())
+        self.0.keys().filter_map(|(space, name)| join(*space, name))
     }
 
     /// Sets an attribute.
@@ -107,7 +107,7 @@ impl Attributes {
             let name = rest.get(RECORD_HEAD..RECORD_HEAD + name_len).ok_or_else(short)?;
             let value = &rest[RECORD_HEAD + name_len..];
             let value = value.get(..value_len).ok_or_else(short)?;
-            if prefix(space).is_none() || name.is_empty() || name.contains(&0) {
+            if !is_space(space) || name.is_empty() || name.contains(&0) {
                 return Err(damaged("a name that cannot be"));
             }
             let key = (space, name.to_vec());

@@ -191,6 +191,11 @@ impl Labels {
         shared
     }
 
+    /// Says that no member has a label yet.
+    pub(crate) fn expect_none(&self) {
+        self.new.lock().extend(self.members.lock().keys());
+    }
+
     /// Returns the device of a member that the label no longer has, and does not use it any more.
     pub(crate) fn remove_member(&self, member_id: [u8; 16]) -> Option<Arc<dyn Device>> {
         self.new.lock().remove(&member_id);

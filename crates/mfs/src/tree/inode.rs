@@ -199,6 +199,10 @@ impl Tree for Mfs {
         self.attributes_of(inode, state)
     }
 
+    fn note_first_name(&self, tx: &Tx<'_>, ino: u64, _derived: &mut Self::Derived) -> Result<()> {
+        self.volume.note_orphan(tx, ino, -1)
+    }
+
     fn note_orphan(&self, tx: &Tx<'_>, ino: u64, _di: &Header) {
         if let Err(error) = self.volume.note_orphan(tx, ino, 1) {
             log::error!("file {ino} would not be freed after a crash: {error}");

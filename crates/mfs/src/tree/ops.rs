@@ -166,6 +166,11 @@ impl FileSystem for Mfs {
         self.volume.note(result)
     }
 
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        let result = self.changing(|| self.create_without_name(dir, node, by));
+        self.volume.note(result)
+    }
+
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
         let result = self.changing(|| self.link_name(ino, dir, name, by));
         self.volume.note(result)

@@ -238,7 +238,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Counts a file that has lost its last name, or that is freed.
+    /// Counts a file that has lost its last name or was made without one, or that is freed or
+    /// named.
     pub(crate) fn note_orphan(&self, tx: &Tx<'_>, ino: u64, change: i32) -> Result<()> {
         self.count_orphan(tx, ino, change)?;
         tx.note_allocated(Allocated::Orphan(ino, change));

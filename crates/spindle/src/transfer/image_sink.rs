@@ -270,7 +270,7 @@ impl<'a> ImageSink<'a> {
         for (name, value) in &meta.xattrs {
             let list = spindle_ffs::acl::for_linux(name, value).filter(|_| self.acls);
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
-            let ours = name.starts_with(b"user.") || name.starts_with(b"system.");
+            let ours = spindle_tree::xattr::split(name).is_some() || is_acl_name(name);
             let can_be_set = self.xattrs && ours && (self.acls || !is_acl_name(name));
             let set = if can_be_set {
                 self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root)

@@ -51,6 +51,8 @@ pub enum Mounting {
     /// With little memory for delayed writes, so data goes to the device early. All operations are
     /// done within one tick of the clock.
     Eager,
+    /// With `-o discard`: what a commit has freed is discarded.
+    Discarding,
     /// With `-o sync`: without a log, and each change of names is durable when it is done. A repair
     /// comes before the next mount.
     Synchronous,
@@ -61,7 +63,7 @@ impl Mounting {
     pub(crate) fn settings(self) -> Settings {
         let plain = Settings { capacity_bytes: 1 << 20, dirty_limit_bytes: 256 << 10, ..Settings::default() };
         match self {
-            Self::Plain => plain,
+            Self::Plain | Self::Discarding => plain,
             Self::Straight(least) => {
                 let data = plain.data.on_image_file();
                 let straight_bytes = data.straight_bytes.map(|bytes| bytes.min(least));
@@ -75,7 +77,7 @@ impl Mounting {
     /// Returns true if the clock advances between operations.
     #[must_use]
     pub fn ticks(self) -> bool {
-        matches!(self, Self::Plain | Self::Synchronous)
+        matches!(self, Self::Plain | Self::Discarding | Self::Synchronous)
     }
 }
 
@@ -129,6 +131,7 @@ pub fn shapes() -> Vec<Shape> {
         mounted("ufs2-image-file", Mounting::Straight(usize::MAX)),
         mounted("ufs2-straight", Mounting::Straight(1024)),
         mounted("ufs2-eager", Mounting::Eager),
+        mounted("ufs2-discard", Mounting::Discarding),
         named(
             "ufs2-sectors-of-4k",
             Parameters { sector_bytes: 4096, size_bytes: 2 * size, ..shape(8192, 4096) },
@@ -269,6 +272,7 @@ fn open_with_log_of(
         cache: mounting.settings(),
         log,
         log_bytes: Some(log_bytes),
+        discard: mounting == Mounting::Discarding,
         ..OpenOptions::default()
     };
     Ffs::open(device, clock, &options)

@@ -44,6 +44,8 @@ pub enum Op {
     /// Opens the first path. The second, which begins with `#`, then stands for this inode, even
     /// without a name.
     Open(String, String),
+    /// Makes a file without a name in the directory of the first path, for which the second stands.
+    OpenUnnamed(String, String),
     /// Closes the inode that this stands for.
     Close(String),
     /// Declares all free space unused to the device.
@@ -67,6 +69,7 @@ impl fmt::Display for Op {
             Self::SetXattr(path, name, len) => write!(f, "setxattr {path} {name} of {len} bytes"),
             Self::RemoveXattr(path, name) => write!(f, "removexattr {path} {name}"),
             Self::Open(path, handle) => write!(f, "open {path} as {handle}"),
+            Self::OpenUnnamed(path, handle) => write!(f, "make {handle} without a name in /{path}"),
             Self::Close(path) => write!(f, "close {path}"),
             Self::Trim => f.write_str("trim"),
         }
@@ -227,6 +230,12 @@ impl<'a> Driver<'a> {
                 self.open.insert(handle.clone(), ino);
                 Ok(())
             }
+            Op::OpenUnnamed(path, handle) => {
+                let node = NewNode { uid: 1, gid: 2, ..NewNode::new(FileKind::Regular, 0o644) };
+                let ino = fs.create_unnamed(self.resolve(path)?, &node, by)?.ino;
+                self.open.insert(handle.clone(), ino);
+                Ok(())
+            }
             Op::Trim => match fs.trim(0..u64::MAX, 0) {
                 // Nothing is lost by that.
                 Err(Error::NotSupported) => Ok(()),
@@ -259,6 +268,7 @@ impl<'a> Driver<'a> {
             | Op::Chown(path, ..)
             | Op::SetXattr(path, ..)
             | Op::RemoveXattr(path, _)
+            | Op::OpenUnnamed(_, path)
             | Op::Open(path, _) => self.resolve(path),
             Op::Close(_) | Op::Trim => Ok(self.fs.root()),
         }

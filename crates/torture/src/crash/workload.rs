@@ -150,6 +150,11 @@ pub fn catalogue(limits: &Limits) -> Vec<Vec<Op>> {
             vec![Op::RemoveXattr(p("A/foo"), "user.a")],
         ]);
     }
+    let unnamed = |dir: &str| Op::OpenUnnamed(p(dir), p("#new"));
+    entries.extend([
+        vec![unnamed("A"), write("#new", 0, 2500)],
+        vec![unnamed("A"), write("#new", 0, 6000), Op::Link(p("#new"), p("A/new"))],
+    ]);
     entries
 }
 
@@ -247,6 +252,7 @@ impl Script<'_> {
                     self.push(Op::SetXattr(path.clone(), name, 20));
                 }
             }
+            Op::OpenUnnamed(path, _) => self.ensure(path, Need::Directory),
             Op::Close(_) | Op::Trim => {}
         }
     }

@@ -37,18 +37,21 @@ impl Vfs {
     pub fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.search(cred, dir)?;
         let attr = self.fs.getattr(dir)?;
-        let allowed = if attr.kind == FileKind::Directory {
-            access::permit_write_by_flags(attr.flags, true)
-                .and_then(|()| self.permit(&attr, cred, Access::WRITE))
-        } else {
-            Err(Error::NotDirectory)
-        };
-        match allowed {
+        match self.permit_adding(cred, &attr) {
             Ok(()) => Ok(attr),
             // If the name exists, that is the more useful error.
             Err(Error::Access | Error::NotPermitted) if self.peek(dir, name).is_ok() => Err(Error::Exists),
             Err(error) => Err(error),
         }
+    }
+
+    /// Checks that something can be added to the directory `attr`.
+    fn permit_adding(&self, cred: &Cred<'_>, attr: &Attr) -> Result<()> {
+        if attr.kind != FileKind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        access::permit_write_by_flags(attr.flags, true)?;
+        self.permit(attr, cred, Access::WRITE)
     }
 
     /// Checks that the name of `attr` in `dir` can be removed.
@@ -69,10 +72,24 @@ impl Vfs {
         if is_device && self.checks() && !cred.is_root() {
             return Err(Error::NotPermitted);
         }
-        let new = |cred| access::new_file(self.options.group, &parent, cred, node.kind, node.perm, node.gid);
+        self.fs.create(dir, name, &self.new_node(cred, &parent, node), cred.privilege())
+    }
+
+    /// Creates a regular file without a name, as for one in `dir`; takes a reference. It needs the
+    /// permissions of [`Self::create`].
+    pub fn create_unnamed(&self, cred: &Cred<'_>, dir: Ino, node: &NewNode<'_>) -> Result<Attr> {
+        self.search(cred, dir)?;
+        let parent = self.fs.getattr(dir)?;
+        self.permit_adding(cred, &parent)?;
+        self.fs.create_unnamed(dir, &self.new_node(cred, &parent, node), cred.privilege())
+    }
+
+    /// Returns a node to create in `parent`, with its group, and with the umask applied.
+    fn new_node<'a>(&self, cred: &Cred<'_>, parent: &Attr, node: &NewNode<'a>) -> NewNode<'a> {
+        let new = |cred| access::new_file(self.options.group, parent, cred, node.kind, node.perm, node.gid);
         let (perm, gid) = new(cred);
         let masked = node.masked | new(&Cred { umask: 0, ..cred.clone() }).0 & !perm;
-        self.fs.create(dir, name, &NewNode { perm, masked, gid, ..*node }, cred.privilege())
+        NewNode { perm, masked, gid, ..*node }
     }
 
     /// Gives an inode another name; takes a reference.

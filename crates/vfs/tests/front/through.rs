@@ -15,7 +15,7 @@ struct Through(Vfs);
 
 /// Returns the caller with this privilege.
 fn cred(by: Privilege) -> Cred<'static> {
-    if by == Privilege::Root { Cred::root() } else { Cred::user(1, 1) }
+    if by.is_root() { Cred::root() } else { Cred::user(1, 1) }
 }
 
 const ROOT: Cred<'static> = Cred::root();
@@ -78,6 +78,10 @@ impl FileSystem for Through {
 
     fn create(&self, dir: Ino, name: &[u8], node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
         self.0.create(&cred(by), dir, name, node)
+    }
+
+    fn create_unnamed(&self, dir: Ino, node: &NewNode<'_>, by: Privilege) -> Result<Attr> {
+        self.0.create_unnamed(&cred(by), dir, node)
     }
 
     fn link(&self, ino: Ino, dir: Ino, name: &[u8], by: Privilege) -> Result<Attr> {
