@@ -40,8 +40,8 @@ impl<N: Number> LostRoot<N> {
     /// Returns what stands in for the directory `root`, which fails with `error`, or which the user
     /// does not want to see. Looks at all of `inodes`, which are without `root`: `read` returns one
     /// that is in use, and `names` calls its argument with each inode that a directory names, but
-    /// for `.` and `..`. What counts no names itself is a file that was removed, but for a directory
-    /// that has names in it.
+    /// for `.` and `..`. What counts no names itself was removed, unless it is a directory that has
+    /// names in it.
     ///
     /// # Errors
     /// `error`, if the file system can be changed, if the device has failed, or if no file is left;
