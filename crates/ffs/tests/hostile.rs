@@ -13,6 +13,7 @@ use spindle_ffs::{Ffs, OpenOptions, Superblock};
 use spindle_vfs::{
     Attr, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, Seek, SetAttr,
 };
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A UFS2 in memory that can be damaged between two mounts.
@@ -46,6 +47,23 @@ impl Victim {
 
     fn open(&self) -> Ffs {
         let options = OpenOptions { seed: Some(2), force: true, ..OpenOptions::default() };
+        Ffs::open(self.device.clone(), self.clock.clone(), &options).unwrap()
+    }
+
+    /// Changes an inode on the device.
+    fn change_inode(&self, ino: Ino, change: impl FnOnce(&mut Dinode2)) {
+        let layout = Superblock::open(&*self.device).unwrap().layout;
+        let (block, offset) = layout.ino_to_fsba(u32::try_from(ino.0).unwrap());
+        let mut bytes = self.device.to_bytes();
+        let inode = &mut bytes[usize::try_from(layout.byte(block)).unwrap() + offset..];
+        let mut dinode = Dinode2::decode(inode, layout.endian);
+        change(&mut dinode);
+        dinode.encode(inode, layout.endian);
+        self.device.write_at(0, &bytes).unwrap();
+    }
+
+    fn open_to_read(&self) -> Ffs {
+        let options = OpenOptions { read_only: true, seed: Some(2), ..OpenOptions::default() };
         Ffs::open(self.device.clone(), self.clock.clone(), &options).unwrap()
     }
 
@@ -283,6 +301,145 @@ fn directories_below_each_other() {
         scope.spawn(|| work(one, b"two"));
         scope.spawn(|| work(two, b"leads up"));
     });
+}
+
+/// Promise: a wrong count of links keeps nobody from the names in a directory, the root among them,
+/// and what has a name is not freed because it counts none, wherever the file system is used; but
+/// it is not clean any more.
+#[test]
+fn directories_without_links() {
+    let mut inodes = [Ino(0); 2];
+    let victim = Victim::new(|fs| {
+        let dir = mkdir(fs, fs.root(), b"dir");
+        let file = make(fs, dir, b"file", FileKind::Regular);
+        fs.write(file, 0, b"contents", Privilege::Root).unwrap();
+        inodes = [dir, file];
+    });
+    let [dir, file] = inodes;
+    for ino in [victim.open_to_read().root(), dir, file] {
+        victim.change_inode(ino, |dinode| dinode.di_nlink = 0);
+    }
+    for open in [Victim::open_to_read, Victim::open, Victim::open] {
+        let fs = open(&victim);
+        for _ in 0..2 {
+            assert_eq!(fs.lookup(fs.root(), b"dir").unwrap().ino, dir);
+            assert_eq!(fs.lookup(dir, b"..").unwrap().ino, fs.root());
+            assert_eq!(fs.lookup(dir, b"file").unwrap().ino, file);
+            let mut bytes = [0; 8];
+            assert_eq!((fs.read(file, 0, &mut bytes).unwrap(), &bytes), (8, b"contents"));
+            for ino in [file, fs.root(), dir] {
+                fs.forget(ino, 1);
+            }
+        }
+        if !fs.read_only() {
+            let new = NewNode::new(FileKind::Regular, 0o644);
+            assert!(matches!(fs.create(dir, b"new", &new, Privilege::Root), Err(Error::NotFound)));
+            assert!(fs.unmount().is_err() || !Superblock::open(&*victim.device).unwrap().is_clean());
+        }
+    }
+    let mut fs = victim.open_to_read();
+    fs.show_unnamed().unwrap();
+    let mut shown = 0;
+    fs.readdir(fs.root(), 0, &mut |_| {
+        shown += 1;
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(shown, 2, "what has names is not lost");
+}
+
+/// Promise: a device, pipe or socket that has contents is damage to whatever meets it, and a file
+/// system that was written meanwhile is not clean: its mode may be that of a file.
+#[test]
+fn special_files_with_contents() {
+    let mut dir = Ino(0);
+    let victim = Victim::new(|fs| dir = mkdir(fs, fs.root(), b"dir"));
+    for mode in [0o010_644, 0o020_644, 0o060_644, 0o140_644] {
+        victim.change_inode(dir, |dinode| dinode.di_mode = mode);
+        for open in [Victim::open_to_read, Victim::open] {
+            let fs = open(&victim);
+            assert_eq!(fs.lookup(fs.root(), b"dir").unwrap().ino, dir);
+            let damage = fs.passed_over();
+            assert!(matches!(&damage[..], [one] if one.contains("mode is damaged")), "{mode:o}: {damage:?}");
+            fs.forget(dir, 1);
+            if !fs.read_only() {
+                make(&fs, fs.root(), format!("{mode:o}").as_bytes(), FileKind::Regular);
+                fs.unmount().unwrap();
+                assert!(!Superblock::open(&*victim.device).unwrap().is_clean(), "{mode:o}");
+            }
+        }
+    }
+}
+
+/// Promise: an inode with a wrong check-hash is read with what it has, and named as damage, where
+/// nothing can be written; elsewhere it is refused.
+#[test]
+fn wrong_check_hashes_are_read() {
+    let mut inodes = [Ino(0); 2];
+    let parameters = Parameters { check_hashes: true, ..Victim::parameters() };
+    let victim = Victim::with(&parameters, |fs| {
+        let dir = mkdir(fs, fs.root(), b"dir");
+        let file = make(fs, dir, b"file", FileKind::Regular);
+        fs.write(file, 0, b"contents", Privilege::Root).unwrap();
+        inodes = [dir, file];
+    });
+    let [dir, file] = inodes;
+    assert!(victim.open_to_read().lookup(dir, b"file").is_ok());
+    for ino in inodes {
+        victim.change_inode(ino, |dinode| dinode.di_atime ^= 1);
+    }
+    let fs = victim.open_to_read();
+    assert_eq!(fs.lookup(fs.root(), b"dir").unwrap().ino, dir);
+    assert_eq!(fs.lookup(dir, b"file").unwrap().ino, file);
+    let mut bytes = [0; 8];
+    assert_eq!((fs.read(file, 0, &mut bytes).unwrap(), &bytes), (8, b"contents"));
+    let damage = fs.passed_over();
+    assert_eq!(damage.len(), 2, "{damage:?}");
+    for (said, ino) in damage.iter().zip(inodes) {
+        assert!(said.contains("check-hash") && said.contains(&format!("inode {}", ino.0)), "{said}");
+    }
+    let fs = victim.open();
+    assert!(matches!(fs.lookup(fs.root(), b"dir"), Err(Error::Corrupt { .. })));
+    victim.change_inode(victim.open_to_read().root(), |dinode| dinode.di_atime ^= 1);
+    for open in [Victim::open_to_read, Victim::open] {
+        let fs = open(&victim);
+        assert!(fs.read_only());
+        assert!(fs.lookup(fs.root(), b"dir").is_ok(), "the names in a root of this kind are there");
+    }
+}
+
+/// Promise: what was removed while it was open has no way up.
+#[test]
+fn removed_directories_have_no_parent() {
+    Victim::new(|fs| {
+        let dir = mkdir(fs, fs.root(), b"dir");
+        fs.rmdir(fs.root(), b"dir").unwrap();
+        assert!(matches!(fs.lookup(dir, b".."), Err(Error::NotFound)));
+        assert!(matches!(fs.lookup(dir, b"name"), Err(Error::NotFound)));
+        fs.forget(dir, 1);
+    });
+}
+
+/// Promise: a root's inode that holds anything but a directory is a lost root: what was in it is
+/// shown by the numbers of its inodes.
+#[test]
+fn a_root_that_is_no_directory() {
+    let mut dir = Ino(0);
+    let victim = Victim::new(|fs| {
+        dir = mkdir(fs, fs.root(), b"dir");
+        make(fs, dir, b"file", FileKind::Regular);
+    });
+    for mode in [0o100_644, 0o020_644, 0o060_644, 0o010_644, 0o120_777, 0o140_644, 0] {
+        victim.change_inode(victim.open_to_read().root(), |dinode| dinode.di_mode = mode);
+        for open in [Victim::open_to_read, Victim::open] {
+            let fs = open(&victim);
+            assert!(fs.read_only(), "{mode:o}");
+            let number = format!("#{}", dir.0);
+            assert_eq!(names_left(&fs, fs.root()), [".", "..", &number], "{mode:o}");
+            assert_eq!(fs.lookup(fs.root(), number.as_bytes()).unwrap().ino, dir, "{mode:o}");
+            assert!(fs.lookup(dir, b"file").is_ok(), "{mode:o}");
+        }
+    }
 }
 
 /// Promise: whatever is wrong with one entry of a directory, the others are shown, found and

@@ -18,6 +18,9 @@ pub struct Inode<N, D, X> {
     pub ino: N,
     /// Stays the same as long as a name or a reference leads to it, so that asking takes no lock.
     pub is_directory: bool,
+    /// The device had it without links when it was read. Where a name leads to it, it is damaged,
+    /// and no orphan: it is not freed because its last reference goes.
+    pub(crate) read_without_links: bool,
     /// Its data in memory, if it is a file or a symbolic link.
     pub stream: Arc<Stream>,
     /// What its lock protects.
@@ -74,13 +77,20 @@ pub struct Missing {
 }
 
 impl<N: Number, D: Dinode, X> Shard<N, D, X> {
-    fn insert(&mut self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
+    fn insert(
+        &mut self,
+        ino: N,
+        di: D,
+        derived: X,
+        stream: Arc<Stream>,
+        read_without_links: bool,
+    ) -> Arc<Inode<N, D, X>> {
         if self.entries.len() >= self.sweep_at {
             self.sweep();
         }
         let is_directory = di.is_directory();
         let state = RwLock::new(State { di, derived, nameable: false, atime_pending: Mutex::new(None) });
-        let inode = Arc::new(Inode { ino, is_directory, stream, state });
+        let inode = Arc::new(Inode { ino, is_directory, read_without_links, stream, state });
         self.entries.insert(ino, Entry { inode: inode.clone(), references: 0 });
         inode
     }
@@ -149,7 +159,8 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
         if let Some(entry) = shard.entries.get(&ino) {
             return Some(entry.inode.clone());
         }
-        (shard.removals == missing.removals).then(|| shard.insert(ino, di, derived, stream))
+        let without_links = di.nlink() == 0;
+        (shard.removals == missing.removals).then(|| shard.insert(ino, di, derived, stream, without_links))
     }
 
     /// Enters an inode that was just allocated, in the place of what is left of the number's former
@@ -157,7 +168,7 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
     pub fn enter_new(&self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
         let mut shard = self.shard(ino).lock();
         shard.remove(ino);
-        shard.insert(ino, di, derived, stream)
+        shard.insert(ino, di, derived, stream, false)
     }
 
     /// Takes a reference. The caller holds the inode's lock or that of a directory that names it.

@@ -7,7 +7,7 @@
 //!
 //! Where another directory is lost, a user can ask for the same in place of the root directory.
 
-use crate::{Condition, Found, Number};
+use crate::{Condition, Dinode, Found, Number};
 use spindle_vfs::{DirEntry, Error, FileKind, Ino, Result};
 use std::ops::{ControlFlow, Range};
 
@@ -38,19 +38,20 @@ impl Inodes {
 
 impl<N: Number> LostRoot<N> {
     /// Returns what stands in for the directory `root`, which fails with `error`, or which the user
-    /// does not want to see. Looks at all of `inodes`, which are without `root`: `kind` returns the
-    /// kind of one that has names by its own account, and `names` calls its argument with each
-    /// inode that a directory names, but for `.` and `..`.
+    /// does not want to see. Looks at all of `inodes`, which are without `root`: `read` returns one
+    /// that is in use, and `names` calls its argument with each inode that a directory names, but
+    /// for `.` and `..`. What counts no names itself was removed, unless it is a directory that has
+    /// names in it.
     ///
     /// # Errors
     /// `error`, if the file system can be changed, if the device has failed, or if no file is left;
     /// EROFS without one, if the file system can be changed; those of `names`.
-    pub fn search(
+    pub fn search<D: Dinode>(
         condition: &Condition,
         error: Option<Error>,
         root: N,
         inodes: Range<N>,
-        kind: impl Fn(N) -> Option<Option<FileKind>>,
+        read: impl Fn(N) -> Option<D>,
         names: impl Fn(N, &mut dyn FnMut(N)) -> Result<()>,
     ) -> Result<Self> {
         match &error {
@@ -71,15 +72,21 @@ impl<N: Number> LostRoot<N> {
         let numbers = || (first..end).filter_map(|ino| Some((ino, N::try_from(ino).ok()?)));
         for (ino, number) in numbers() {
             // Inodes that cannot be read are lost with the root.
-            let Some(kind) = kind(number) else { continue };
-            in_use.insert(ino);
-            if kind == Some(FileKind::Directory) {
-                names(number, &mut |target| named.insert(target.into()))?;
+            let Some(di) = read(number) else { continue };
+            let mut is_kept = di.nlink() > 0;
+            if di.is_directory() {
+                names(number, &mut |target| {
+                    named.insert(target.into());
+                    is_kept = true;
+                })?;
+            }
+            if is_kept {
+                in_use.insert(ino);
             }
         }
         let unnamed: Vec<_> = numbers()
             .filter(|&(ino, _)| in_use.contains(ino) && !named.contains(ino))
-            .map(|(_, number)| (number, kind(number).flatten()))
+            .map(|(_, number)| (number, read(number).and_then(|di| di.kind())))
             .collect();
         if let Some(error) = &error {
             if unnamed.is_empty() {

@@ -177,10 +177,13 @@ pub trait Operations: Tree {
         rename::rename(self, from, to, mode, by)
     }
 
-    /// Gives references back, and frees the file if they were the last and it has no name.
+    /// Gives references back, and frees the file if they were the last and it has lost its names
+    /// since it came into memory.
     fn forget_references(&self, ino: Ino, count: u64) {
         let Ok(number) = Self::Number::try_from(ino.0) else { return };
-        if let Some(inode) = self.nodes().table.release(number, count) {
+        if let Some(inode) = self.nodes().table.release(number, count)
+            && !inode.read_without_links
+        {
             self.reclaim(&inode);
         }
     }
@@ -207,11 +210,12 @@ pub trait Operations: Tree {
         // An inode that could not be freed before may no longer be in memory.
         for ino in self.nodes().unfreed() {
             match self.note(self.iget(ino)) {
-                Ok(_) | Err(Error::Stale) => {}
+                Ok(inode) => freed = freed.and(self.note(self.free_orphan(&inode))),
+                Err(Error::Stale) => {}
                 Err(error) => freed = freed.and(Err(error)),
             }
         }
-        for inode in self.nodes().table.all() {
+        for inode in self.nodes().table.all().into_iter().filter(|inode| !inode.read_without_links) {
             freed = freed.and(self.note(self.free_orphan(&inode)));
         }
         freed

@@ -74,8 +74,15 @@ fn nothing_is_not_salvaged() {
 /// Promise: without the root's inode, files are shown by the numbers of their inodes, only to read.
 #[test]
 fn a_lost_root() {
+    for mode in [0o170_000, 0o100_644, 0o020_644, 0] {
+        lost_root_with(mode);
+    }
+}
+
+/// Loses the root by giving its inode this mode.
+fn lost_root_with(mode: u16) {
     let victim = Victim::new(Format::V7);
-    victim.change_inode(2, |inode| inode.di_mode = 0o170_000);
+    victim.change_inode(2, |inode| inode.di_mode = mode);
     let fs = salvage(&victim, Some(Format::V7)).unwrap();
     assert!(fs.read_only() && fs.read_only_reasons()[0].reason.contains("root"));
     let device: Arc<dyn Device> = victim.device.clone();
@@ -89,7 +96,43 @@ fn a_lost_root() {
     assert_eq!(names_left(&fs, fs.root())[2..], expected);
     let dir = fs.lookup(fs.root(), by_number(victim.dir).as_bytes()).unwrap().ino;
     assert_eq!(read(&fs, dir, b"file"), contents());
-    assert_eq!(fs.passed_over().len(), 1);
+    assert!(fs.passed_over().iter().any(|said| said.contains("root directory")), "{mode:o}");
+}
+
+/// Promise: a wrong count of links keeps nobody from the names in a directory, the root among them,
+/// and what has a name is not freed because it counts none.
+#[test]
+fn directories_without_links() {
+    for format in formats() {
+        let victim = Victim::new(format);
+        for ino in [2, victim.dir, victim.file] {
+            victim.change_inode(ino, |inode| inode.di_nlink = 0);
+        }
+        let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
+        for options in [read_only, OpenOptions::default(), OpenOptions::default()] {
+            let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+            let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+            assert_eq!(read(&fs, dir, b"file"), contents(), "{format}");
+            for ino in [victim.file, victim.dir] {
+                fs.forget(Ino(ino.into()), 1);
+            }
+            let _left_unclean = fs.unmount();
+        }
+    }
+}
+
+/// Promise: a device or pipe that has contents is damage to whatever meets it: its mode may be that
+/// of a file.
+#[test]
+fn special_files_with_contents() {
+    for format in formats() {
+        let victim = Victim::new(format);
+        victim.change_inode(victim.other, |inode| inode.di_mode = 0o020_644);
+        let fs = victim.open();
+        assert!(fs.lookup(fs.root(), b"other").is_ok());
+        let damage = fs.passed_over();
+        assert!(matches!(&damage[..], [one] if one.contains("mode is damaged")), "{format}: {damage:?}");
+    }
 }
 
 /// Promise: what was in a lost directory is shown by the numbers of its inodes, if that is asked

@@ -275,7 +275,11 @@ impl Dinode {
         let hash = check_hash(&bytes[..Dinode2::SIZE], DI_CKHASH);
         if d.di_mode != 0 && d.di_ckhash != hash {
             return Err(Error::corrupt(
-                format!("check-hash {:#010x} is recorded, {hash:#010x} computed", d.di_ckhash),
+                format!(
+                    "check-hash {:#010x} is recorded, {hash:#010x} computed, so its attributes and contents may \
+                     be wrong",
+                    d.di_ckhash
+                ),
                 format!("inode {ino}"),
             ));
         }

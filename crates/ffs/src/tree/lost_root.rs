@@ -33,27 +33,20 @@ impl Ffs {
     /// As for [`LostRoot::search`].
     pub(crate) fn stand_in_for_root(&self, error: Option<Error>) -> Result<LostRoot<u32>> {
         let inodes = ROOT_INO + 1..self.inodes_on_device();
-        let in_use = |ino| self.volume.read_inode(ino).ok().filter(|di| di.nlink > 0);
-        LostRoot::search(
-            &self.volume,
-            error,
-            ROOT_INO,
-            inodes,
-            |ino| in_use(ino).map(|di| di.kind()),
-            |ino, named| {
-                let Some(di) = in_use(ino) else { return Ok(()) };
-                let mut lost = false;
-                self.each_chunk(ino, &di, Unreadable::PassedOver, |base, chunk| {
-                    for entry in self.usable_entries(ino, base, chunk, &mut lost) {
-                        if !matches!(name_of(chunk, base, &entry), b"." | b"..") {
-                            named(entry.ino);
-                        }
+        let in_use = |ino| self.volume.read_inode(ino).ok();
+        LostRoot::search(&self.volume, error, ROOT_INO, inodes, in_use, |ino, named| {
+            let Some(di) = in_use(ino) else { return Ok(()) };
+            let mut lost = false;
+            self.each_chunk(ino, &di, Unreadable::PassedOver, |base, chunk| {
+                for entry in self.usable_entries(ino, base, chunk, &mut lost) {
+                    if !matches!(name_of(chunk, base, &entry), b"." | b"..") {
+                        named(entry.ino);
                     }
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                Ok(())
-            },
-        )
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(())
+        })
     }
 
     /// Returns the number behind the last inode that can be on the device, which may end before the

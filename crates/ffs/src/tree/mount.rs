@@ -261,8 +261,9 @@ impl Ffs {
     }
 
     fn check_root(&self) -> Result<()> {
-        let root = self.iget(ROOT_INO).map_err(Error::of_root)?;
-        if !root.state.read().di.is_directory() {
+        // Not into memory, where what stands in for a lost root would not replace it.
+        let root = self.volume.read_inode(ROOT_INO).map_err(Error::of_root)?;
+        if !root.is_directory() {
             return Err(Error::corrupt("inode 2 is not a directory", "root directory"));
         }
         Ok(())
@@ -348,10 +349,8 @@ impl Ffs {
             return Ok(());
         }
         // One file that cannot be freed must not keep the others' changes from the device.
-        let mut freed = self.free_orphans();
-        for inode in self.nodes.table.all() {
-            freed = freed.and(self.volume.note(self.free_if_orphan(&inode)));
-        }
+        let listed = self.free_orphans();
+        let freed = listed.and(self.free_unnamed());
         self.sync_all()?;
         self.volume.cache.checkpoint()?;
         self.volume.end_changes();

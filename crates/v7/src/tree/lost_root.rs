@@ -31,13 +31,13 @@ impl V7 {
     /// # Errors
     /// As for [`LostRoot::search`].
     pub(crate) fn stand_in_for_root(&self, error: Option<Error>) -> Result<LostRoot<u16>> {
-        let in_use = |ino| self.volume.read_dinode(ino).ok().filter(|di| di.nlink > 0);
+        let in_use = |ino| self.volume.read_dinode(ino).ok();
         LostRoot::search(
             &self.volume,
             error,
             ROOT_INO,
             ROOT_INO + 1..self.layout().last_ino().saturating_add(1),
-            |ino| in_use(ino).map(|di| di.kind()),
+            in_use,
             |ino, named| {
                 let Some(di) = in_use(ino) else { return Ok(()) };
                 self.each_entry(ino, &di, 0, &mut |error| self.pass_over(error), |_, entry| {

@@ -106,8 +106,9 @@ impl V7 {
     }
 
     fn check_root(&self) -> Result<()> {
-        let root = self.iget(ROOT_INO).map_err(Error::of_root)?;
-        if !root.is_directory {
+        // Not into memory, where what stands in for a lost root would not replace it.
+        let root = self.volume.read_dinode(ROOT_INO).map_err(Error::of_root)?;
+        if !root.is_directory() {
             return Err(Error::corrupt(format!("inode {ROOT_INO} is not a directory"), "root directory"));
         }
         Ok(())

@@ -28,6 +28,12 @@ impl Volume {
         if di.kind_in(self.layout.format).is_none() {
             return damaged(format!("mode is {:o}", di.mode));
         }
+        if !di.has_blocks() && di.size != 0 {
+            self.pass_over(&Error::corrupt(
+                format!("a special file of {} bytes, which may be a file whose mode is damaged", di.size),
+                format!("inode {ino}"),
+            ));
+        }
         let least = di.least_size(&self.layout, &mut |block| Ok(self.metadata(block)?.read().to_vec()));
         if let Some(least) = least? {
             let sized = damaged(format!("size is {}, its blocks end at {least}", di.size));
