@@ -39,8 +39,8 @@ impl Inodes {
 impl<N: Number> LostRoot<N> {
     /// Returns what stands in for the directory `root`, which fails with `error`, or which the user
     /// does not want to see. Looks at all of `inodes`, which are without `root`: `kind` returns the
-    /// kind of one that has names by its own account, and `names` calls its argument with each
-    /// inode that a directory names, but for `.` and `..`.
+    /// kind of one that is not free, which includes what was removed while it was open, and `names`
+    /// calls its argument with each inode that a directory names, but for `.` and `..`.
     ///
     /// # Errors
     /// `error`, if the file system can be changed, if the device has failed, or if no file is left;
