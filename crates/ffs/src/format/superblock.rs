@@ -8,7 +8,7 @@
 use crate::format::acl::AclKind;
 use crate::format::beside;
 use crate::format::ckhash::check_hash;
-use crate::format::dialect::{self, Dialect, is_hpux, is_marked_clean};
+use crate::format::dialect::{Dialect, is_hpux, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
     AppleLabel, CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42POSTBLFMT, FS_BAD_MAGIC, FS_CKHASH,
@@ -248,12 +248,6 @@ impl Superblock {
     #[must_use]
     pub fn flags(&self) -> u32 {
         self.dialect.flags(&self.fs, &self.layout)
-    }
-
-    /// Returns the inodes of its snapshots (`fs_snapinum`).
-    #[must_use]
-    pub fn snapshots(&self) -> Vec<u32> {
-        dialect::snapshots(&self.fs, &self.layout, self.dialect)
     }
 
     /// Returns which access control lists are switched on.

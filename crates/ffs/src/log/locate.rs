@@ -158,13 +158,29 @@ impl Superblock {
     /// # Errors
     /// Device errors while a log is looked at.
     pub fn objections(&self, device: &dyn Device) -> Result<Vec<Objection>> {
-        Ok(self.objections_with(&FoundLog::look(device, self)?))
+        Ok(self.objections_with(device, &FoundLog::look(device, self)?))
     }
 
     /// [`Self::objections`] with the log that was found.
-    pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
+    pub(crate) fn objections_with(&self, device: &dyn Device, log: &FoundLog) -> Vec<Objection> {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
+        let listed = self.snapshots();
+        // The inode of a snapshot may still be in the log.
+        let wrong = if recovers { Vec::new() } else { self.false_snapshots(device) };
+        if listed.len() > wrong.len() {
+            found.push(Objection {
+                reason: "it has snapshots, which need a copy of every block before it changes".into(),
+                remedy: "remove the snapshots on its own system".into(),
+                overridable: false,
+            });
+        } else if let Some(ino) = wrong.first() {
+            found.push(Objection {
+                reason: format!("its superblock lists inode {ino} as a snapshot, which it is not"),
+                remedy: "have the list corrected (spindle fsck -p)".into(),
+                overridable: false,
+            });
+        }
         found.extend(self.salvaged.iter().flat_map(|salvaged| salvaged.objections()));
         if let FoundLog::Useless(reason) = log
             && self.needs_log()

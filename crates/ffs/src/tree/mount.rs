@@ -20,7 +20,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::Clock;
-use spindle_device::Device;
+use spindle_device::{CowDevice, Device};
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result};
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Ffs {
                 None
             },
         };
-        let mut objections = superblock.objections_with(&found);
+        let mut objections = superblock.objections_with(&*device, &found);
         objections.extend(foreign_order(&superblock, &found, options.log));
         let forced = options.force && objections.iter().all(|o| o.overridable);
         let read_only = options.read_only || device.info().read_only || !(objections.is_empty() || forced);
@@ -200,6 +200,31 @@ impl Ffs {
             Err(error @ Error::Corrupt { .. }) => Self::open_damaged(&error, &ffs, options),
             prepared => prepared.map(|()| ffs),
         }
+    }
+
+    /// Returns what speaks against a mount that writes: what the superblock says, and what such a
+    /// mount meets, which is tried in memory. Nothing is written.
+    ///
+    /// # Errors
+    /// Device errors while a log is looked at.
+    pub fn objections_to_writing(
+        superblock: &Superblock,
+        device: &Arc<dyn Device>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Vec<Objection>> {
+        let objections = superblock.objections(&**device)?;
+        if !objections.is_empty() {
+            return Ok(objections);
+        }
+        let overlay = Arc::new(CowDevice::new(device.clone()));
+        let options = OpenOptions { log: LogUse::Wanted, ..OpenOptions::default() };
+        Ok(match Self::open_found(superblock.clone(), overlay, clock.clone(), &options) {
+            Ok(ffs) => ffs.objections,
+            Err(error) => {
+                let remedy = "check it (fsck)".to_owned();
+                vec![Objection { reason: error.to_string(), remedy, overridable: false }]
+            }
+        })
     }
 
     fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<()> {
