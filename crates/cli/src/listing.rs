@@ -60,7 +60,7 @@ pub fn has_acl(fs: &dyn FileSystem, attr: &Attr) -> bool {
 }
 
 /// Returns what stands in front of a name: type and permissions, with a plus if there is an access
-/// control list, links, owner, group, these flags if they are wanted, this size and time.
+/// control list, links, owner, group, this column of flags if they are wanted, this size and time.
 pub fn long(attr: &Attr, has_acl: bool, flags: Option<&str>, size: &str, time: &str) -> String {
     let (plus, width) = if has_acl { ("+", 2) } else { ("", 3) };
     format!(
@@ -79,7 +79,7 @@ pub fn long_unknown(flags: Option<&str>, time_width: usize) -> String {
 }
 
 fn column_of(flags: Option<&str>) -> String {
-    flags.map_or_else(String::new, |flags| format!(" {flags:<6}"))
+    flags.map_or_else(String::new, |flags| format!(" {flags}"))
 }
 
 /// Returns a time to the minute, or in full.

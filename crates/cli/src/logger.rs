@@ -55,6 +55,15 @@ fn message(level: Level, text: impl Display) -> String {
     format!("<{}>spindle[{}]: {text}", FACILITY | severity, std::process::id())
 }
 
+/// Does something without warnings and notes, because its result says what there is to say.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let level = log::max_level();
+    log::set_max_level(LevelFilter::Off);
+    let done = work();
+    log::set_max_level(level);
+    done
+}
+
 /// Prints an error that does not end the command.
 pub fn error(text: impl Display) {
     emit(Level::Error, format_args!("error: {text}"));

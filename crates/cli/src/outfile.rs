@@ -2,10 +2,10 @@
 //!
 //! One rule holds for all of them. An existing file is replaced only if it is empty or of the kind
 //! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an
-//! archive or a text. A file that is replaced stays as it was until the new one is complete, which
-//! is written in the same directory, without a name where the file system can do that, so that
-//! nothing is left of it however the command ends. Symbolic links are followed; devices and pipes
-//! are written as they are, and `-` is standard output.
+//! archive or a text. A file gets its name when it is complete: until then it is written in the
+//! same directory, without a name where the file system can do that, so that nothing is left of it
+//! however the command ends, and what is replaced stays as it was. Symbolic links are followed;
+//! devices and pipes are written as they are, and `-` is standard output.
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
@@ -129,8 +129,7 @@ pub fn refuse_input(path: &Path, input: &Path) -> Result<()> {
     }
 }
 
-/// An output that is being written. Without [`Out::finish`] what was there before stays, and what
-/// was not there is removed again.
+/// An output that is being written. Without [`Out::finish`] what was there before stays.
 #[derive(Debug)]
 pub struct Out {
     file: File,
@@ -144,10 +143,9 @@ pub struct Out {
 enum Undo {
     /// It goes to a device, a pipe or standard output, or is complete.
     Nothing,
-    /// A file that was empty is to be empty again.
+    /// A file that was empty, and is reached by a symbolic link as `/dev/stdout` is, is to be empty
+    /// again.
     Empty,
-    /// A new file is to be removed.
-    Remove(PathBuf),
     /// The file in the first place is to be removed; it takes the second place when it is complete.
     Discard(PathBuf, PathBuf),
     /// A file without a name vanishes by itself; it takes this place when it is complete.
@@ -195,15 +193,23 @@ impl Out {
 
     /// Puts the complete output into its place.
     pub fn finish(mut self) -> Result<()> {
+        if !matches!(self.undo, Undo::Nothing | Undo::Empty) {
+            // After a crash what has the name must be whole.
+            self.file.sync_data().context(&self.name)?;
+        }
         if let Undo::Vanish(place) = &self.undo {
-            let (place, made) = (place.clone(), free_name_beside(place).context(&self.name)?);
             let by_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            rustix::fs::linkat(CWD, by_fd, CWD, &made, AtFlags::SYMLINK_FOLLOW).context(&self.name)?;
-            self.undo = Undo::Discard(made, place);
+            let link = |name: &Path| rustix::fs::linkat(CWD, &by_fd, CWD, name, AtFlags::SYMLINK_FOLLOW);
+            match link(place) {
+                Err(Errno::EXIST) => {
+                    let (place, made) = (place.clone(), free_name_beside(place).context(&self.name)?);
+                    link(&made).context(&self.name)?;
+                    self.undo = Undo::Discard(made, place);
+                }
+                linked => linked.context(&self.name)?,
+            }
         }
         if let Undo::Discard(made, place) = &self.undo {
-            // After a crash either of the two must be whole.
-            self.file.sync_data().context(&self.name)?;
             std::fs::rename(made, place).context(&self.name)?;
         }
         self.undo = Undo::Nothing;
@@ -217,7 +223,7 @@ impl Drop for Out {
         let _ = match &self.undo {
             Undo::Nothing | Undo::Vanish(_) => Ok(()),
             Undo::Empty => self.file.set_len(0),
-            Undo::Remove(path) | Undo::Discard(path, _) => std::fs::remove_file(path),
+            Undo::Discard(path, _) => std::fs::remove_file(path),
         };
     }
 }
@@ -227,21 +233,21 @@ fn open(path: &Path) -> Result<(File, Undo)> {
     let mut options = File::options();
     options.read(true).write(true);
     let found = match std::fs::metadata(path) {
-        Ok(found) => found,
+        Ok(found) if !found.is_file() => return Ok((overwrite(CWD, path)?.into(), Undo::Nothing)),
+        Ok(found) => Some(found),
         Err(_) if path.is_symlink() => {
             return Err(Failure::new("a dangling symbolic link; remove it, or create its target"));
         }
-        Err(_) => return Ok((options.create_new(true).open(path)?, Undo::Remove(path.to_owned()))),
+        Err(_) => None,
     };
-    if !found.is_file() {
-        return Ok((overwrite(CWD, path)?.into(), Undo::Nothing));
+    if let Some(found) = &found {
+        let old = options.open(path)?;
+        refuse_used(&old)?;
+        if found.len() == 0 && path.is_symlink() {
+            return Ok((old, Undo::Empty));
+        }
     }
-    let old = File::options().write(true).open(path)?;
-    refuse_used(&old)?;
-    if found.len() == 0 {
-        return Ok((options.open(path)?, Undo::Empty));
-    }
-    let place = path.canonicalize()?;
+    let place = if found.is_some() { path.canonicalize()? } else { new_place(path)? };
     let (file, undo) = if let Some(file) = without_name(place.parent().unwrap_or(&place)) {
         (file, Undo::Vanish(place))
     } else {
@@ -249,10 +255,20 @@ fn open(path: &Path) -> Result<(File, Undo)> {
         let file = options.create_new(true).open(&made).context("making a file beside it")?;
         (file, Undo::Discard(made, place))
     };
-    // It keeps its owner as far as the system allows it.
-    let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
-    file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
+    if let Some(found) = found {
+        // It keeps its owner as far as the system allows it.
+        let _ = std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()));
+        file.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
+    }
     Ok((file, undo))
+}
+
+/// Returns the place of a new file, which does not depend on the working directory.
+fn new_place(path: &Path) -> Result<PathBuf> {
+    let name = path.file_name().filter(|_| !path.as_os_str().as_encoded_bytes().ends_with(b"/"));
+    let name = name.ok_or(Errno::ISDIR)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(dir.canonicalize()?.join(name))
 }
 
 /// Returns a name beside a file that no file has.
@@ -265,7 +281,8 @@ fn free_name_beside(place: &Path) -> Result<PathBuf> {
 /// Returns a new file without a name in a directory; none where it could not get a name later.
 fn without_name(dir: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).ok()?);
+    // The umask applies.
+    let file = File::from(rustix::fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?);
     Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())).exists().then_some(file)
 }
 
@@ -344,20 +361,33 @@ fn overwrite(dir: impl AsFd, name: &Path) -> Result<OwnedFd> {
 mod tests {
     use super::*;
 
-    /// Promise: until it is complete, an output that replaces a file has no name that a killed
-    /// command could leave behind; then it takes the place and the permissions of that file.
+    /// Promise: until it is complete, an output has no name that a killed command could leave
+    /// behind; then it takes its place, and the permissions of the file that it replaces.
     #[test]
-    fn an_unfinished_replacement_has_no_name() {
+    fn an_unfinished_output_has_no_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        std::fs::write(&path, "old").unwrap();
-        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         let names = || std::fs::read_dir(dir.path()).unwrap().count();
-        let out = Out::create(&path, Kind::Contents, true).unwrap();
-        out.file().write_all(b"new").unwrap();
-        assert_eq!((names(), std::fs::read(&path).unwrap()), (1, b"old".to_vec()));
-        out.finish().unwrap();
-        assert_eq!((names(), std::fs::read(&path).unwrap()), (1, b"new".to_vec()));
-        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        for (n, (before, mode)) in
+            [(None, None), (Some("old"), Some(0o640)), (Some(""), Some(0o604))].into_iter().enumerate()
+        {
+            let _ = std::fs::remove_file(&path);
+            if let (Some(text), Some(mode)) = (before, mode) {
+                std::fs::write(&path, text).unwrap();
+                std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            }
+            let was = || (names(), std::fs::read_to_string(&path).ok());
+            let old = (usize::from(before.is_some()), before.map(str::to_owned));
+            let out = Out::create(&path, Kind::Contents, true).unwrap();
+            out.file().write_all(b"half").unwrap();
+            assert_eq!(was(), old, "{n}");
+            drop(out);
+            assert_eq!(was(), old, "{n}");
+            write(&path, Kind::Contents, b"new", true).unwrap();
+            assert_eq!(was(), (1, Some("new".into())), "{n}");
+            if let Some(mode) = mode {
+                assert_eq!(path.metadata().unwrap().mode() & 0o777, mode, "{n}");
+            }
+        }
     }
 }

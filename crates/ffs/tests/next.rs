@@ -4,14 +4,15 @@
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use spindle_clock::ManualClock;
+use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::check::{self, check};
+use spindle_ffs::check::{self, Finding, Found, Options, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::{
     AppleLabel, Cg, Dinode1, DirectHeader, FS_HPUX_4GB, FS_HPUX_FEATURES, FS_HPUX_LFN, FS_UFS1_MAGIC, Fs,
     FsHpUx, FsUltrix,
 };
+use spindle_ffs::repair::{Scope, plan};
 use spindle_ffs::{Dialect, Ffs, Frag, LogUse, OpenOptions, ROOT_INO, Superblock};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, NewNode, Objection, Privilege};
@@ -159,6 +160,34 @@ fn openstep_is_read() {
             assert!(device.to_bytes() == before, "nothing was written");
         }
     }
+}
+
+/// Promise: what is read as OPENSTEP's because its label is lost says how to name it; named as
+/// Apple's, the missing label is a finding, and a repair that loses nothing makes one, after which
+/// it is Apple's for everybody, and can be written.
+#[test]
+fn a_lost_label_is_made_again() {
+    let device = make(&parameters(Dialect::Apple, Endian::Big));
+    populate(&device);
+    with_label(&device, |label| label.fill(0));
+    let fs = open(&device);
+    let reasons = fs.read_only_reasons();
+    assert!(reasons[0].remedy.contains("fsck -y --dialect apple"), "{reasons:?}");
+    drop(fs);
+    let options = Options { dialect: Some(Dialect::Apple), ..Options::default() };
+    let found = check(&*device, &options, &mut |_| ()).unwrap().findings;
+    assert!(matches!(found[..], [Found { finding: Finding::LabelMissing {}, .. }]), "{found:?}");
+    let (view, clock): (Arc<dyn Device>, Arc<dyn Clock>) =
+        (device.clone(), Arc::new(ManualClock::at(1_700_000_000)));
+    let plan = plan(&view, &clock, &options, Scope::Harmless, &mut |_| true, &mut |_| ()).unwrap();
+    assert_eq!(plan.refusal, None);
+    plan.apply(&*device).unwrap();
+    let superblock = Superblock::open(&*device).unwrap();
+    assert_eq!((superblock.dialect, superblock.volume_name()), (Dialect::Apple, &b"untitled"[..]));
+    expect_clean(&device, "with a new label");
+    let fs = open(&device);
+    assert!(!fs.read_only(), "{:?}", fs.read_only_reasons());
+    expect_files(&fs, "with a new label");
 }
 
 /// Promise: a label that was left in front of a file system with chunks of 512 bytes does not make

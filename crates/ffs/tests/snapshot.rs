@@ -11,6 +11,7 @@ mod victim;
 use images::{Image, new};
 use spindle_device::MemoryDevice;
 use spindle_ffs::newfs::{Format, Parameters};
+use spindle_ffs::repair::Scope;
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error, FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr};
@@ -201,4 +202,55 @@ fn snapshots_are_read() {
         assert!(matches!(fs.write(snapshot, 0, b"x", BY), Err(Error::ReadOnly)), "{name}");
         assert!(fs.lookup(fs.root(), b"new").is_ok() && fs.lookup(fs.root(), b"gone").is_err(), "{name}");
     }
+}
+
+/// Promise: a number in the superblock's list of snapshots that is not the inode of one keeps a
+/// file system from being written, with a remedy: a repair that loses nothing takes it out of the
+/// list. Real snapshots stay, and stay at the front of the list, and so forbid repairs.
+#[test]
+fn false_snapshots_are_taken_out() {
+    let parameters = Parameters { bsize: Some(8192), fsize: Some(1024), ..Parameters::new(32 << 20) };
+    let device = change(&new(&parameters), populate);
+    let mut image = Image::new(&device);
+    let (file, beyond) = (image.ino("large"), image.layout().inodes());
+    for (n, ino) in [(0, file), (3, beyond), (19, u32::MAX)] {
+        image.put(image.sb() + FS_SNAPINUM + 4 * n, ino);
+    }
+    image.hash_superblock();
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let fs = open(Arc::new(device.branch()));
+    let reasons = fs.read_only_reasons();
+    assert!(reasons.len() == 1 && reasons[0].remedy.contains("fsck -p"), "{reasons:?}");
+    drop(fs);
+    let plan = victim::planned(&device, Scope::Harmless);
+    assert_eq!(plan.refusal, None);
+    plan.apply(&device).unwrap();
+    assert_eq!(damage(&device), Vec::<String>::new());
+    assert_eq!(Image::new(&device).superblock.snapshots(), [0; 0]);
+    change(&device, work);
+
+    // The same with a superblock that is rejected, because its check-hash is as it was before.
+    let at = usize::try_from(image.sb() + FS_SNAPINUM).unwrap();
+    image.bytes[at] ^= 1;
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    assert!(damage(&device).iter().any(|found| found.contains("BAD SUPER BLOCK")));
+    assert_eq!(victim::repair(&device).refusal, None);
+    assert_eq!(damage(&device), Vec::<String>::new());
+    change(&device, work);
+
+    let base = Parameters { check_hashes: false, ..parameters };
+    let mut image = with_snapshot(&Image::new(&change(&new(&base), populate)), work);
+    let snapshot = image.ino("snap");
+    for (n, ino) in [(0, beyond), (1, snapshot)] {
+        image.put(image.sb() + FS_SNAPINUM + 4 * n, ino);
+    }
+    let mut superblock = image.superblock.clone();
+    assert_eq!(superblock.false_snapshots(&image.device()), [0; 0]);
+    superblock = Image::new(&MemoryDevice::from_bytes(&image.bytes)).superblock;
+    assert_eq!(superblock.snapshots(), [beyond, snapshot]);
+    assert_eq!(superblock.false_snapshots(&image.device()), [beyond]);
+    let fs = open(Arc::new(MemoryDevice::from_bytes(&image.bytes)));
+    assert!(fs.read_only_reasons()[0].reason.contains("it has snapshots"));
+    let plan = victim::planned(&MemoryDevice::from_bytes(&image.bytes), Scope::All);
+    assert!(plan.refusal.unwrap().contains("it has snapshots"));
 }

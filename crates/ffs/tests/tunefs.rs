@@ -212,9 +212,9 @@ fn objections_are_heard() {
     assert_eq!((report.superblock.fs.fs_clean, report.superblock.fs.fs_minfree), (0, 20));
     let soft = Tuning { soft_updates: Some(true), ..Tuning::default() };
     assert!(refusal(tune(&dirty, &soft, forced)).contains("soft updates"));
-    // A snapshot.
-    let snapshots = with(|sb| sb[1116] = 5);
-    assert!(refusal(tune(&snapshots, &tuning, forced)).contains("snapshots"));
+    // A number in the list of snapshots.
+    let listed = with(|sb| sb[1116] = 5);
+    assert!(refusal(tune(&listed, &tuning, forced)).contains("lists inode 5 as a snapshot"));
     // Journaled soft updates (0x008 beside 0x002).
     let journaled = with(|sb| sb[1312] |= 0x0a);
     let off = Tuning { soft_updates: Some(false), ..Tuning::default() };

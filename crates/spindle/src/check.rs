@@ -11,7 +11,7 @@ use crate::text::counted;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::repair::{Journal, Scope, journal, resume, resumed};
-use spindle_ffs::{Ffs, FoundLog, Superblock};
+use spindle_ffs::{Dialect, Ffs, FoundLog, Superblock};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
 use std::fmt;
@@ -47,6 +47,8 @@ pub struct Options {
     pub superblock: Option<u64>,
     /// Format of an old file system, if damage prevents its detection.
     pub format: Option<Format>,
+    /// The system of a fast file system, if its detection is in doubt.
+    pub dialect: Option<Dialect>,
     /// Maximum number of findings to list.
     pub limit: usize,
     /// A file to be made, with which the repair of a fast file system can be taken back.
@@ -55,7 +57,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { repair: Repair::No, superblock: None, format: None, limit: 10_000, undo: None }
+        Self { repair: Repair::No, superblock: None, format: None, dialect: None, limit: 10_000, undo: None }
+    }
+}
+
+impl Options {
+    /// Returns true if what was found is to be checked as an old file system.
+    fn is_old(&self, found: &spindle_vfs::Result<Found>) -> bool {
+        self.format.is_some() || self.dialect.is_none() && matches!(found, Ok(Found::Old(_)))
     }
 }
 
@@ -212,7 +221,7 @@ pub fn check_device(
     }
     let (device, resized) = finish_resize(device, Repair::No)?;
     let (device, found) = (&device, detect(&*device));
-    let checked = if options.format.is_some() || matches!(found, Ok(Found::Old(_))) {
+    let checked = if options.is_old(&found) {
         check_old(device, options, phase)
     } else {
         check_ffs(Arc::clone(device), options, resized, &mut |_| false, phase)
@@ -244,7 +253,7 @@ pub fn check_and_ask(
         Some((view, _)) => detect(&**view),
         None => detect(&*open_device_unlocked(spec)?),
     };
-    let other = options.format.is_some() || matches!(found, Ok(Found::Old(_) | Found::Mfs(_)));
+    let other = options.is_old(&found) || matches!(found, Ok(Found::Mfs(_)));
     if options.undo.is_some() && other {
         let what = "an undo file for a file system that is not UFS";
         return Err(FsError::unsupported(what, "keep a copy of the image")).context(spec);
@@ -259,7 +268,7 @@ pub fn check_and_ask(
         let remedy = "leave out -t, which names the format of what is not recognised";
         return Err(FsError::unsupported(format!("a repair as {format} of {found}"), remedy)).context(spec);
     }
-    let is_old = options.format.is_some() || matches!(found, Ok(Found::Old(_)));
+    let is_old = options.is_old(&found);
     let (device, resized) = match resized {
         Some((device, effect)) => (device, Some(effect)),
         None => match options.repair {
@@ -371,7 +380,8 @@ fn check_ffs(
         other => other,
     };
     let log = resized.or(log);
-    let ffs = spindle_ffs::check::Options { replica: options.superblock, limit: options.limit };
+    let (replica, dialect, limit) = (options.superblock, options.dialect, options.limit);
+    let ffs = spindle_ffs::check::Options { replica, dialect, limit };
     let mut last = None;
     let mut progress = |progress: spindle_ffs::check::Progress| {
         if last.replace(progress.phase) != Some(progress.phase) {
@@ -400,7 +410,11 @@ fn check_ffs(
     if report.is_clean() && report.replica.is_none() && !report.marked_clean {
         // An edit takes the log out of the superblock.
         spindle_ffs::repair::find_log(&device, &clock)?;
-        let objections = Superblock::open(&*device)?.mark_checked(&*device, SystemClock.now())?;
+        let mut superblock = Superblock::open(&*device)?;
+        if let Some(dialect) = dialect {
+            superblock.set_dialect(dialect);
+        }
+        let objections = superblock.mark_checked(&*device, SystemClock.now())?;
         report.marked_clean = objections.is_empty();
         marking = if report.marked_clean { Marking::Marked } else { Marking::Refused(objections) };
     }
@@ -445,21 +459,26 @@ fn follow_journal(
     Ok((device, Some(LogEffect::JournalRecovered { kind, records })))
 }
 
-/// Makes a file with these bytes, durably, or none.
+/// Makes a file with these bytes, durably, or none. It gets its name when it is complete.
 pub(crate) fn keep(path: &Path, bytes: &[u8]) -> spindle_vfs::Result<()> {
-    let write = |mut file: std::fs::File| {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = dir.join(format!(".spindle-{}-undo", std::process::id()));
+    let write = || {
+        let mut file = std::fs::File::create_new(&made)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
-    };
-    let kept = std::fs::File::create_new(path).and_then(|file| {
-        write(file).inspect_err(|_| {
-            // The error of the write says more.
+        if path.symlink_metadata().is_ok() {
+            return Err(std::io::ErrorKind::AlreadyExists.into());
+        }
+        std::fs::rename(&made, path)?;
+        let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
+        synced.inspect_err(|_| {
             let _ = std::fs::remove_file(path);
         })
-    });
-    kept.map_err(|error| {
+    };
+    write().map_err(|error| {
+        // The error of the write says more.
+        let _ = std::fs::remove_file(&made);
         let what = format!("the undo file {} cannot be written: {error}", path.display());
         FsError::unsupported(what, "nothing was changed; name another file")
     })

@@ -11,7 +11,7 @@ use spindle_ffs::check::Report;
 use spindle_ffs::{FoundLog, Superblock, growfs};
 use std::sync::Arc;
 
-pub use shrink::Shrinking;
+pub use shrink::{Planned, Shrinking};
 pub use spindle_ffs::growfs::Resize;
 
 /// A file system that has grown.

@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand::rngs::{SmallRng, StdRng};
 use spindle::check::{Checked, LogEffect, Options, Repair, check};
-use spindle::growfs::Shrinking;
+use spindle::growfs::{Planned, Shrinking};
 use spindle_clock::{Clock, ManualClock};
 use spindle_conformance::cuts::{Recorder, cut};
 use spindle_device::{Device, MemoryDevice, Part, Spec};
@@ -57,8 +57,8 @@ fn interrupted_changes_are_finished() {
             assert_eq!(effect(Repair::Preen), Some(LogEffect::Resized));
         } else {
             let shown = Shrinking::plan(&spec, Some(8 << 20), true).unwrap();
-            assert!(shown.plan.is_none() && std::fs::read(file.path()).unwrap() == image);
-            assert!(Shrinking::plan(&spec, Some(8 << 20), false).unwrap().plan.is_none());
+            assert!(matches!(shown.plan, Planned::Finished) && std::fs::read(file.path()).unwrap() == image);
+            assert!(matches!(Shrinking::plan(&spec, Some(8 << 20), false).unwrap().plan, Planned::Finished));
         }
         assert_eq!(effect(Repair::No), None);
         assert!(size().unwrap() <= 8 << 20);

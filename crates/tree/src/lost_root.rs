@@ -39,9 +39,8 @@ impl Inodes {
 impl<N: Number> LostRoot<N> {
     /// Returns what stands in for the directory `root`, which fails with `error`, or which the user
     /// does not want to see. Looks at all of `inodes`, which are without `root`: `read` returns one
-    /// that is in use, and `names` calls its argument with each inode that a directory names, but
-    /// for `.` and `..`. What counts no names itself was removed, unless it is a directory that has
-    /// names in it.
+    /// that is not free, which includes what was removed while it was open, and `names` calls its
+    /// argument with each inode that a directory names, but for `.` and `..`.
     ///
     /// # Errors
     /// `error`, if the file system can be changed, if the device has failed, or if no file is left;
@@ -73,15 +72,9 @@ impl<N: Number> LostRoot<N> {
         for (ino, number) in numbers() {
             // Inodes that cannot be read are lost with the root.
             let Some(di) = read(number) else { continue };
-            let mut is_kept = di.nlink() > 0;
+            in_use.insert(ino);
             if di.is_directory() {
-                names(number, &mut |target| {
-                    named.insert(target.into());
-                    is_kept = true;
-                })?;
-            }
-            if is_kept {
-                in_use.insert(ino);
+                names(number, &mut |target| named.insert(target.into()))?;
             }
         }
         let unnamed: Vec<_> = numbers()

@@ -31,9 +31,10 @@ use std::process::ExitCode;
 /// Copy files into, out of, within and between images
 ///
 /// Each source and the target is a path of this machine or IMAGE:/PATH. A copy into a directory
-/// keeps the name. Existing files are replaced, existing directories are filled. A target that you
-/// name on the command line is followed if it is a symbolic link, and written if it is a device or
-/// a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
+/// keeps the name. Existing files are replaced, existing directories are filled; in an image, the
+/// old file stays if the new one cannot be made, unless it has to make room for it. A target that
+/// you name on the command line is followed if it is a symbolic link, and written if it is a device
+/// or a pipe. An image without :/PATH is overwritten only with --force. Sparse files stay sparse.
 /// Without -p the copies belong to you, with the permissions that your umask allows. A SOURCE that
 /// is a symbolic link is followed, unless -P is given; links below it are copied as links, unless
 /// -L is given. -v (see below) prints the name of each copy.
@@ -254,12 +255,12 @@ fn to_image(
         Err(e) if e.is(&Error::NotFound) => None,
         Err(e) => return Err(e).context(image),
     };
-    let (dir, name) = match existing {
-        Some(dir) if dir.is_dir() => (dir, None),
-        _ => {
-            let (dir, name) = resolve_parent(vfs, &to.path).context(image)?;
-            (dir, Some(name.to_vec()))
-        }
+    // A file that is replaced is not held: its space may be wanted.
+    let (dir, name) = if let Some(dir) = existing.filter(Node::is_dir) {
+        (dir, None)
+    } else {
+        let (dir, name) = resolve_parent(vfs, &to.path).context(image)?;
+        (dir, Some(name.to_vec()))
     };
     if name.is_some() && sources.len() > 1 {
         let error = Failure::new("to copy several files, name a directory as the target");

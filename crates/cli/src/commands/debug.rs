@@ -11,6 +11,7 @@ use crate::image::WriteArgs;
 use crate::inspect::{InspectArgs, open_to_read, open_to_write};
 use crate::interruptible::Interruptible;
 use crate::{interrupt, logger};
+pub use files::holds_data;
 use session::{Outcome, Session};
 use spindle::newfs::clock;
 use spindle_ffs::inspect::Editor;

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::{interrupt, listing, text};
 use serde::Serialize;
 use spindle_ffs::Layout;
-use spindle_ffs::inspect::{Deleted, DeletedInode, DeletedName, InodeNow, Inspector, Remains};
+use spindle_ffs::inspect::{Deleted, DeletedInode, DeletedName, Inode, InodeNow, Inspector, Remains};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,10 +22,11 @@ use std::process::ExitCode;
 /// freed; and inodes without names that are not free: those that were removed while they were open,
 /// and those that no directory names any more, as when a directory is lost.
 ///
-/// With --save, what of the deleted inodes is in free blocks is copied into a directory: a file
-/// inode-N for each, and manifest.json, which says for each how sure it is. Blocks that are in use
-/// again are not copied, and are holes in the file. Nothing is written to the image. If a signal
-/// ends it, the manifest lists what was saved until then.
+/// With --save, what of the deleted inodes is in free blocks is copied into a directory, and with
+/// it all of the inodes that were removed while they were open: a file inode-N for each, and
+/// manifest.json, which says for each how sure it is. Blocks that are in use again are not copied,
+/// and are holes in the file. Nothing is written to the image. If a signal ends it, the manifest
+/// lists what was saved until then.
 ///
 /// A block that is free now may have been used for another file since; nothing on the disk says
 /// so. Look at what was saved before you trust it.
@@ -36,8 +37,8 @@ use std::process::ExitCode;
     Spindle also erases the name. An inode has pointers if the system went down in between,
     or if something else freed it. Of other systems nothing is said here.
     An inode that was removed while it was open is freed by fsck and by the next mount: save it
-    before with spindle debug (dump). Other inodes without names that are in use are shown by the
-    option --lost of ls and cp, and get names by fsck -y.
+    before. It is shown by the option --lost of ls and cp, too, as are other inodes without names
+    that are in use, which get names by fsck -y.
 
 EXIT CODES
     0  done, also if nothing was found    1  failed    2  invalid command line
@@ -99,8 +100,9 @@ struct InodeReport {
     /// Old names that speak of this inode; they may be older than it.
     names: Vec<String>,
     surety: &'static str,
-    /// What is left, in fragments.
-    remains: Remains,
+    /// What is left of a freed inode, in fragments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remains: Option<Remains>,
 }
 
 /// Runs the command.
@@ -165,7 +167,6 @@ fn report<'a>(args: &'a Args, deleted: &'a Deleted) -> Report<'a> {
 }
 
 fn inode_report(deleted: &Deleted, inode: &DeletedInode) -> InodeReport {
-    let names = deleted.names.iter().filter(|name| name.ino == inode.ino);
     InodeReport {
         inode: inode.ino,
         kind: inode.kind.map(text::kind_name),
@@ -175,10 +176,33 @@ fn inode_report(deleted: &Deleted, inode: &DeletedInode) -> InodeReport {
         size: inode.size,
         mtime: listing::time(inode.mtime, true),
         ctime: listing::time(inode.ctime, true),
-        names: names.map(|name| text::encoded(&path(name))).collect(),
+        names: names_of(deleted, inode.ino),
         surety: surety(inode),
-        remains: inode.remains,
+        remains: Some(inode.remains),
     }
+}
+
+/// Returns the report of an inode that was removed while it was open.
+fn unlinked_report(deleted: &Deleted, inode: &Inode) -> InodeReport {
+    InodeReport {
+        inode: inode.ino,
+        kind: inode.kind.map(text::kind_name),
+        mode: format!("{:04o}", inode.mode & 0o7777),
+        uid: inode.uid,
+        gid: inode.gid,
+        size: Some(inode.size),
+        mtime: listing::time(inode.mtime, true),
+        ctime: listing::time(inode.ctime, true),
+        names: names_of(deleted, inode.ino),
+        surety: "all of it: it was removed while it was open, and is not freed",
+        remains: None,
+    }
+}
+
+/// Returns the old names that speak of an inode.
+fn names_of(deleted: &Deleted, ino: u32) -> Vec<String> {
+    let names = deleted.names.iter().filter(|name| name.ino == ino);
+    names.map(|name| text::encoded(&path(name))).collect()
 }
 
 /// Returns how sure it is that what is left of an inode is what it was.
@@ -246,8 +270,7 @@ pub fn show(out: &mut Output, layout: &Layout, deleted: &Deleted) -> Result<()> 
     }
     for ino in &deleted.unlinked {
         out.line(format!(
-            "inode {ino} was removed while it was open; spindle debug IMAGE 'dump <{ino}> FILE' saves it, \
-             fsck frees it"
+            "inode {ino} was removed while it was open; --save saves it, ls --lost shows it, fsck frees it"
         ))?;
     }
     for ino in &deleted.unnamed {

@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::{image, text};
 use questions::Questions;
 use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
+use spindle::detect::Kind;
 use spindle_v7::Format;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -66,6 +67,10 @@ pub struct Args {
     /// …, as for newfs
     #[arg(short = 't', value_name = "TYPE")]
     format: Option<Format>,
+    /// The system of the file system, if detection is in doubt: freebsd, netbsd, openbsd, sun,
+    /// apple …; or the type of an old one, as with -t
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Kind>, conflicts_with = "format")]
+    dialect: Option<Kind>,
     /// List at most this many problems and notes
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     limit: usize,
@@ -73,7 +78,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "check_only")]
     undo: Option<PathBuf>,
     /// Take a repair back, with the file that it has made
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["check_only", "preen", "yes", "undo", "superblock", "format", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check_only", "preen", "yes", "undo", "superblock", "format", "dialect", "json"])]
     undo_with: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -93,6 +98,7 @@ impl Args {
             force: false,
             superblock: None,
             format: None,
+            dialect: None,
             limit: 10_000,
             undo: None,
             undo_with: None,
@@ -141,7 +147,14 @@ fn fsck(args: &Args) -> Result<u8> {
             (false, false) => Repair::No,
         },
         superblock: args.superblock,
-        format: args.format,
+        format: args.format.or(match args.dialect {
+            Some(Kind::Old(format)) => Some(format),
+            Some(Kind::Ffs(_)) | None => None,
+        }),
+        dialect: match args.dialect {
+            Some(Kind::Ffs(dialect)) => Some(dialect),
+            Some(Kind::Old(_)) | None => None,
+        },
         limit: args.limit,
         undo: args.undo.clone(),
     };

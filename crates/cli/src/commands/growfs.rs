@@ -8,7 +8,7 @@ use crate::{interrupt, logger, text};
 use serde::Serialize;
 use spindle::LogNote;
 use spindle::check::LogEffect;
-use spindle::growfs::{Resize, Shrinking, examine, grow, plan};
+use spindle::growfs::{Planned, Resize, Shrinking, examine, grow, plan};
 use spindle_device::Spec;
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
@@ -53,7 +53,8 @@ pub struct Args {
     /// Make it smaller: to SIZE, or as small as can be done
     #[arg(long)]
     shrink: bool,
-    /// Cut the file off where the smaller file system ends
+    /// Cut the file off where the smaller file system ends; not later, when what lies behind that
+    /// may be somebody's
     #[arg(long, requires = "shrink", conflicts_with = "undo")]
     truncate: bool,
     /// Before it is made smaller, make FILE, with which that can be taken back (fsck --undo-with),
@@ -140,7 +141,7 @@ fn shrink(args: &Args, spec: &Spec) -> Result<ExitCode> {
         logger::note(format_args!("{image}: {}", log_note(&LogNote::Recovered { blocks })));
     }
     let mut out = Output::stdout();
-    let Some(plan) = &shrinking.plan else {
+    let Some(growth) = shrinking.sizes() else {
         if args.json {
             out.json(&Finished { image, finished: !args.dry_run })?;
         } else if args.dry_run {
@@ -151,15 +152,14 @@ fn shrink(args: &Args, spec: &Spec) -> Result<ExitCode> {
         out.finish()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let growth = plan.sizes;
     let written = !growth.is_nothing() && !args.dry_run;
     if args.truncate {
         shrinking.check_truncation()?;
     }
-    if written {
-        if !args.yes && std::io::stdin().is_terminal() && !agreed("Shrink", image, &growth)? {
-            return Err(Failure::new(format!("{image}: not changed")));
-        }
+    if written && !args.yes && std::io::stdin().is_terminal() && !agreed("Shrink", image, &growth)? {
+        return Err(Failure::new(format!("{image}: not changed")));
+    }
+    if !args.dry_run {
         let bar = Progress::of_fraction("moving");
         #[allow(clippy::cast_precision_loss)] // For people.
         shrinking.apply(args.undo.as_deref(), args.truncate, &mut |done, total| {
@@ -167,15 +167,25 @@ fn shrink(args: &Args, spec: &Spec) -> Result<ExitCode> {
             interrupt::check()
         })?;
     }
+    let (moved_inodes, moved_bytes) = match &shrinking.plan {
+        Planned::Smaller(plan) => (plan.moved_inodes, plan.moved_bytes),
+        Planned::Nothing(_) | Planned::Finished => (0, 0),
+    };
     if args.json {
-        let (moved_inodes, moved_bytes) = (Some(plan.moved_inodes), Some(plan.moved_bytes));
+        let (moved_inodes, moved_bytes) = (Some(moved_inodes), Some(moved_bytes));
         out.json(&Report { image, growth, moved_inodes, moved_bytes, written })?;
     } else {
         show(&mut out, image, &growth, ("shrunk", "shrink"), written)?;
-        if plan.moved_inodes > 0 {
-            let files = text::counted(plan.moved_inodes as u64, "file");
+        if moved_inodes > 0 {
+            let files = text::counted(moved_inodes as u64, "file");
             let verb = if written { "got" } else { "would get" };
             out.line(format!("{image}: {files} {verb} another inode"))?;
+        }
+        if let Some((left, end)) = shrinking.left_behind()?.filter(|_| !args.dry_run) {
+            let left = number::bytes(left);
+            out.line(format!(
+                "{image}: the file keeps {left} behind its file system; truncate -s {end} cuts them off"
+            ))?;
         }
     }
     out.finish()?;
@@ -201,7 +211,8 @@ fn show(
 ) -> Result<()> {
     let (old, new) = (number::bytes(growth.old_bytes), number::bytes(growth.new_bytes));
     if growth.is_nothing() {
-        let what = if done == "grown" { "has all the space already" } else { "stays as it is" };
+        let what =
+            if done == "grown" { "has all the space already" } else { "nothing to do, it stays as it is" };
         out.line(format!("{image}: {what} ({old})"))?;
     } else {
         let verb = if written { done.to_owned() } else { format!("would {planned}") };

@@ -390,11 +390,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Some(make_file_system(args, &target.image, &plan, timestamp)?)
         }
     };
-    fill(args, &source, &target, caller, timestamp, total).inspect_err(|_| {
-        if let Some(created) = &created {
-            created.undo_written();
+    let filled = fill(args, &source, &target, caller, timestamp, total);
+    let Some(created) = created else { return filled.map_err(|failure| explained(failure, &target, full)) };
+    filled.map_err(|failure| explained(failure, &target, too_small)).inspect_err(|_| created.undo_written())
+}
+
+/// Adds the remedy to a failure for lack of space: that of `full`, if it is the image.
+fn explained(failure: Failure, target: &ImagePath, full: fn(&Failure, &str) -> Failure) -> Failure {
+    match &failure {
+        Failure::Message { error, .. } if error.is(&Error::NoSpace) && error.is_of_device() => {
+            host_full(&failure)
         }
-    })
+        Failure::Message { error, .. } if error.is(&Error::NoSpace) => full(&failure, &target.image),
+        _ => failure,
+    }
 }
 
 /// Returns the plan of the new file system, after trying it out. Stores the bytes of data to import
@@ -436,7 +445,7 @@ fn plan(
             if rehearsed.misfits.is_empty() {
                 return match rehearsed.used {
                     Some(_) => Ok(plan),
-                    None => Err(full(&Error::NoSpace.into(), image)),
+                    None => Err(too_small(&Error::NoSpace.into(), image)),
                 };
             }
             rehearsed.misfits
@@ -525,9 +534,14 @@ fn make_file_system(args: &Args, image: &str, plan: &NewFs, timestamp: Timestamp
     Ok(created)
 }
 
-/// Adds the remedy to a failure for lack of space.
-fn full(failure: &Failure, image: &str) -> Failure {
+/// Adds the remedy to a failure for lack of space in a new image.
+fn too_small(failure: &Failure, image: &str) -> Failure {
     Failure::new(format!("{failure}; {image} is full: give a larger size with -s"))
+}
+
+/// Adds the remedy to a failure for lack of space in an image that was there.
+fn full(failure: &Failure, image: &str) -> Failure {
+    Failure::new(format!("{failure}; {image} is full: remove files from it, or enlarge it (spindle growfs)"))
 }
 
 /// Adds the remedy to a failure for lack of space below the image.
@@ -587,22 +601,12 @@ fn fill(
         let walked = source.walk_and(&mut sink, &said, &changed);
         // Directories get their permissions and times in any case.
         let finished = sink.finish();
-        let done = walked.and_then(|()| Ok(finished?)).and_then(|()| {
+        walked.and_then(|()| Ok(finished?)).and_then(|()| {
             // The source's root has an owner of its own.
             let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
             let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
             vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
             Ok(())
-        });
-        done.map_err(|failure| match failure {
-            Failure::Message { ref error, .. } if error.is(&Error::NoSpace) => {
-                if error.is_of_device() {
-                    host_full(&failure)
-                } else {
-                    full(&failure, &target.image)
-                }
-            }
-            failure => failure,
         })
     })?;
     Ok(failures.exit_code())

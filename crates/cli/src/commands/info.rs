@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     match (found, table) {
         (Ok(found), table) => {
-            report.file_system = Some(FoundInfo::of(&found, &*device, &spec)?);
+            report.file_system = Some(FoundInfo::of(&found, &device, &spec)?);
             let wanted = match &args.range {
                 Some(range) => Some(range.clone()),
                 None => args.groups.then_some(0..=u32::MAX),
@@ -183,6 +183,7 @@ fn add_partitions(report: &mut Report, device: &Arc<dyn Device>, spec: &Spec, ta
                 .and_then(|window| {
                     let is_cut = info.missing_bytes > 0;
                     let found = if is_cut { detect_damaged(&window, None, None) } else { detect(&window) };
+                    let window: Arc<dyn Device> = Arc::new(window);
                     found.map(|found| (found, window))
                 });
             match inside {

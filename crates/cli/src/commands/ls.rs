@@ -148,6 +148,8 @@ struct Lister<'a, 'v> {
     found: &'a mut Vec<Description>,
     lost: &'a dyn Fn(Failure),
     seen: HashSet<u64>,
+    /// Characters of the column of flags.
+    flags_width: usize,
 }
 
 /// A file in a directory; without attributes if its inode cannot be read.
@@ -165,7 +167,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let code = image::read_each(&args.listed.targets, args.listed.read, |vfs, target, _| {
         let lost = |failure| losses.add(&target.image, failure);
         let (out, found, seen) = (&mut out, &mut found, HashSet::new());
-        Lister { args, names: args.names(), vfs, out, found, lost: &lost, seen }.list(&target.path)
+        let names = args.names();
+        Lister { args, names, vfs, out, found, lost: &lost, seen, flags_width: 0 }.list(&target.path)
     })?;
     if args.json {
         out.json(&found)?;
@@ -233,6 +236,8 @@ impl<'v> Lister<'_, 'v> {
             entries.push(Entry { name, path, node });
         }
         self.sort(&mut entries);
+        let flags = entries.iter().filter_map(|entry| Some(flags::names(entry.node.as_ref()?.attr().flags)));
+        self.flags_width = flags.map(|flags| flags.len()).max().unwrap_or(1);
         let mut below = Vec::new();
         for Entry { name, path, node } in entries {
             let Some(node) = node else {
@@ -288,11 +293,16 @@ impl<'v> Lister<'_, 'v> {
         }
         if self.args.long {
             let width = listing::time(Timestamp::new(0, 0), self.args.full_time).len();
-            let flags = self.args.flags.then_some("?");
-            line += &listing::long_unknown(flags, width);
+            let flags = self.args.flags.then(|| self.flags_column("?"));
+            line += &listing::long_unknown(flags.as_deref(), width);
             line.push(' ');
         }
         self.out.line(line + &self.names.show(name))
+    }
+
+    /// Returns flags in their column, which is as wide as the longest ones of a directory.
+    fn flags_column(&self, flags: &str) -> String {
+        format!("{flags:<width$}", width = self.flags_width)
     }
 
     fn show(&mut self, path: &[u8], name: &[u8], attr: &Attr) -> Result<()> {
@@ -315,7 +325,7 @@ impl<'v> Lister<'_, 'v> {
         }
         if args.long {
             let time = listing::time(args.time(attr), args.full_time);
-            let flags = args.flags.then(|| flags::names(attr.flags));
+            let flags = args.flags.then(|| self.flags_column(&flags::names(attr.flags)));
             let has_acl = listing::has_acl(&**self.vfs.fs(), attr);
             let size = listing::size(attr, args.human);
             line += &listing::long(attr, has_acl, flags.as_deref(), &size, &time);

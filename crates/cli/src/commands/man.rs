@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::manual;
+use crate::outfile::{self, Kind};
 use spindle_clock::{Clock, SystemClock, Timestamp};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     std::fs::create_dir_all(&args.dir).context(args.dir.display())?;
     for page in manual::pages(date) {
         let file = args.dir.join(format!("{}.{}", page.name, page.section));
-        std::fs::write(&file, page.source).context(file.display())?;
+        outfile::write(&file, Kind::Result, page.source, false)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -221,3 +221,20 @@ fn file_flags_forbid_changes() {
     bench.ok("rm -r a.img:/dir");
     bench.check("a.img");
 }
+
+/// Promise: the flags of `ls -lo` are a column that is as wide as the longest ones of a directory,
+/// so what follows stands below each other.
+#[test]
+fn flags_are_a_column() {
+    let bench = Bench::new();
+    bench.ok("newfs -n -s 4m a.img");
+    for name in ["one", "two", "three"] {
+        bench.write(name, "text");
+        bench.ok(&format!("cp -p {name} a.img:/{name}"));
+    }
+    bench.ok("chflags schg,nodump a.img:/two");
+    let lines = bench.ok("ls -lo a.img");
+    let times: Vec<_> = lines.lines().map(|line| line.find(" 4 ").unwrap()).collect();
+    assert!(times.len() == 3 && times.iter().all(|at| *at == times[0]), "{lines}");
+    assert!(lines.contains("schg,nodump") && lines.contains(" -           "), "{lines}");
+}

@@ -576,3 +576,114 @@ fn an_old_symbolic_link_is_passed_over() {
     assert_eq!(bench.run("fsck -y bad.img").code, 1);
     bench.check("bad.img");
 }
+
+/// Promise: where the superblock is lost, and with it the label of a volume of Apple, what the
+/// messages of fsck say is what works: it leads to a file system that is whole and can be written.
+/// In each format and dialect.
+#[test]
+fn remedies_of_a_lost_superblock_work() {
+    let bench = Bench::new();
+    bench.write("src/dir/file", "content\n");
+    for newfs in [
+        "-O2 --dialect freebsd",
+        "-O2 --dialect netbsd",
+        "-O2 --dialect openbsd",
+        "-O1 --dialect freebsd",
+        "-O1 --dialect netbsd",
+        "-O1 --dialect 4.4bsd",
+        "-O1 --dialect sun",
+        "-O1 --dialect apple",
+        "-O0",
+        "-t v7",
+        "-t 32v",
+        "-t bsd",
+        "-t sysv",
+    ] {
+        let is_old = newfs.starts_with("-t");
+        bench.shell("rm -f a.img");
+        bench.ok(&format!("newfs -s {} {newfs} a.img", if is_old { "2m" } else { "16m" }));
+        bench.ok("import src a.img");
+        let at = bench.json("info --json a.img")["file_system"]["superblock_at"].as_u64();
+        let zeros = match at {
+            // With the label of Apple.
+            Some(at) if newfs.ends_with("apple") => 0..at + 8192,
+            Some(at) => at..at + 8192,
+            None => 512..1024,
+        };
+        spoil_with_zeros(&bench, zeros);
+        let mut commands = vec!["fsck -y a.img".to_owned()];
+        while let Some(command) = commands.pop() {
+            let ran = bench.run(&command);
+            if ran.code > 1 {
+                // What the message says.
+                let option = ["-t ", "--dialect "].iter().find_map(|option| {
+                    let behind = ran.err.rsplit_once(option)?.1;
+                    let name = behind.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
+                    Some(format!("{option}{name}"))
+                });
+                let option = option.unwrap_or_else(|| panic!("{newfs}: {command}: no remedy: {}", ran.err));
+                assert!(!command.contains(&option), "{newfs}: {command}: a circle: {}", ran.err);
+                commands.push(format!("fsck -y {option} a.img"));
+            }
+        }
+        bench.check("a.img");
+        assert_eq!(bench.ok("cat a.img:/dir/file"), "content\n", "{newfs}");
+        bench.ok("mkdir a.img:/new");
+        bench.check("a.img");
+        let shown = bench.ok("info a.img");
+        assert!(!newfs.ends_with("apple") || shown.contains("UFS1 of Apple"), "{shown}");
+    }
+}
+
+/// Overwrites a part of `a.img` with zeros.
+fn spoil_with_zeros(bench: &Bench, bytes: std::ops::Range<u64>) {
+    use std::os::unix::fs::FileExt;
+    let image = std::fs::File::options().write(true).open(bench.path("a.img")).unwrap();
+    let zeros = vec![0; usize::try_from(bytes.end - bytes.start).unwrap()];
+    image.write_all_at(&zeros, bytes.start).unwrap();
+}
+
+/// Promise: a size that is wrong and smaller than an old file system is damage: the file is copied
+/// with zeros and an error, and a repair cuts it where its blocks end. A file that is made longer
+/// is none.
+#[test]
+fn a_wrong_size_of_an_old_file_is_noticed() {
+    for format in ["v7", "32v", "bsd", "sysv"] {
+        let bench = Bench::new();
+        bench.write("file", "content\n".repeat(100));
+        bench.ok(&format!("newfs -t {format} -s 2m a.img"));
+        bench.ok("cp -p file a.img:/file");
+        bench.shell("truncate -s 300000 file");
+        bench.ok("cp -p file a.img:/sparse");
+        bench.check("a.img");
+        bench.ok("cp a.img:/sparse out");
+        bench.shell("cmp file out; truncate -s 800 file");
+        let ino = bench.json("stat --json a.img:/file")[0]["ino"].as_u64().unwrap();
+        let info = bench.json("info --json a.img")["file_system"].clone();
+        let order = info["byte_order"].as_str().unwrap_or_default().to_owned();
+        let block = if matches!(format, "v7" | "32v") { 512 } else { 1024 };
+        let at = usize::try_from(2 * block + 64 * (ino - 1) + 8).unwrap();
+        let mut image = std::fs::read(bench.path("a.img")).unwrap();
+        let size: [u8; 4] = match order.as_str() {
+            "little-endian" | "little" => 800_u32.to_le_bytes(),
+            "big-endian" | "big" => 800_u32.to_be_bytes(),
+            _ => [0, 0, 0x20, 0x03],
+        };
+        assert_eq!(image[at..at + 4], size, "{format} {order}");
+        let wrong: [u8; 4] = match order.as_str() {
+            "little-endian" | "little" => 100_800_u32.to_le_bytes(),
+            "big-endian" | "big" => 100_800_u32.to_be_bytes(),
+            _ => [1, 0, 0xc0, 0x89],
+        };
+        image[at..at + 4].copy_from_slice(&wrong);
+        std::fs::write(bench.path("a.img"), &image).unwrap();
+        let ran = bench.run("cp a.img:/file out");
+        assert!(ran.code == 1 && ran.err.contains("the block with the last byte is missing"), "{}", ran.err);
+        let ran = bench.run("fsck -n a.img");
+        assert!(ran.code == 4 && ran.out.contains("SIZE 100800 BEYOND"), "{}", ran.out);
+        assert_eq!(bench.run("fsck -y a.img").code, 1);
+        bench.check("a.img");
+        bench.ok("cp a.img:/file out");
+        bench.shell("head -c 800 out | cmp - file");
+    }
+}

@@ -259,6 +259,56 @@ fn full_images() {
     bench.check("a.img");
 }
 
+/// Promise: what cannot replace a file, because the image is full or it cannot be read, leaves the
+/// old file as it was, says so and names the right file; with all commands that replace, and in
+/// each format. Where the new file fits in the place of the old one, it replaces it.
+#[test]
+fn a_failed_replacement_leaves_the_old_file() {
+    for newfs in ["-n -s 4m", "-n -s 4m -O 1", "-t v7 -s 2m", "-t mfs -s 17m"] {
+        let bench = Bench::new();
+        bench.ok(&format!("newfs {newfs} a.img"));
+        bench.shell(
+            "head -c 700000 /dev/urandom >old; mkdir -p tree/t; head -c 20000000 /dev/urandom >tree/t/big",
+        );
+        bench.shell("ln tree/t/big big; tar cf t.tar -C tree t");
+        bench.ok("mkdir a.img:/t");
+        bench.ok("cp old a.img:/t/big");
+        let names = bench.ok("ls -AR a.img");
+        for (words, named) in [
+            ("cp big a.img:/t/big", ": big: "),
+            ("cp big a.img:/t", ": big: "),
+            ("cp -r tree/t a.img:/", ": tree/t/big: "),
+            ("cp -a tree/t a.img:/", ": tree/t/big: "),
+            ("import tree a.img", ": tree/t/big: "),
+            ("import t.tar a.img", "t/big: "),
+        ] {
+            let ran = bench.run(words);
+            let says = "does not fit, and the file of this name stays: no space left";
+            assert!(ran.code == 1 && ran.err.contains(named), "{newfs}: {words}: {}", ran.err);
+            assert!(ran.err.contains(says), "{newfs}: {words}: {}", ran.err);
+            // -s would make a new file system.
+            let remedy = ran.err.contains("(spindle growfs)") && !ran.err.contains("-s");
+            assert!(!words.starts_with("import") || remedy, "{newfs}: {words}: {}", ran.err);
+            bench.shell("rm -f out");
+            bench.ok("cp a.img:/t/big out");
+            bench.shell("cmp old out");
+            assert_eq!(bench.ok("ls -AR a.img"), names, "{newfs}: {words}");
+        }
+        bench.check("a.img");
+        // Not both fit at once.
+        let free = bench.json("df --json a.img")[0].clone();
+        let size = free["free_bytes"].as_u64().or(free["available_bytes"].as_u64());
+        let size = (size.expect("df says it") + 700_000) * 9 / 10;
+        bench.shell(&format!("head -c {size} /dev/urandom >new"));
+        bench.ok("cp new a.img:/t/big");
+        bench.shell("rm -f out");
+        bench.ok("cp a.img:/t/big out");
+        bench.shell("cmp new out");
+        assert_eq!(bench.ok("ls -AR a.img"), names, "{newfs}");
+        bench.check("a.img");
+    }
+}
+
 /// Promise: characters that turn or hide text are escaped in lists and messages, but not in JSON.
 #[test]
 fn deceptive_names_are_escaped() {

@@ -126,3 +126,26 @@ fn synchronous_names() {
         bench.check("a.img");
     }
 }
+
+/// Promise: `fsck -A` checks a line of fstab that names a partition or an offset of an image; where
+/// an option for mount(8) has it, which fsck(8) passes to nobody, the message names what to write.
+#[test]
+fn fsck_checks_lines_of_fstab() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 16m whole.img");
+    bench.shell("head -c 1m /dev/zero >disk.img; cat whole.img >>disk.img; cp disk.img bare.img");
+    bench.shell("printf '2048,32768,a5\n' | sfdisk -q disk.img >/dev/null");
+    bench.shell(&format!("mkdir bin; ln -s {} bin/fsck.spindle", env!("CARGO_BIN_EXE_spindle")));
+    let dir = bench.path("").display().to_string();
+    let fsck = |lines: &str| {
+        bench.write("fstab", lines.replace('~', dir.trim_end_matches('/')));
+        bench.shell("(PATH=$PWD/bin:$PATH FSTAB_FILE=$PWD/fstab fsck -A -T -a >out 2>err || code=$?; echo ${code:-0} >code)");
+        bench.shell("cat code out err")
+    };
+    let good =
+        "~/disk.img@s1 /mnt/a spindle noauto 0 2\n~/bare.img@offset=1048576 /mnt/b spindle noauto 0 2\n";
+    let shown = fsck(good);
+    assert!(shown.starts_with("0\n") && shown.matches("no problems found").count() == 2, "{shown}");
+    let shown = fsck("~/bare.img /mnt/b spindle noauto,offset=1048576 0 2\n");
+    assert!(shown.starts_with("8\n") && shown.contains("bare.img@offset=1048576"), "{shown}");
+}

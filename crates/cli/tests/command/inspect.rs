@@ -239,6 +239,65 @@ fn deleted_files_are_saved() {
     assert_eq!(bench.path("found").metadata().unwrap().nlink(), 2);
 }
 
+/// Promise: a file that was removed while it was open is saved wholly, and shown by --lost, from
+/// which it can be copied, in UFS and V7.
+#[test]
+fn files_removed_while_open_are_saved() {
+    for format in ["", "-t v7"] {
+        let bench = Bench::new();
+        bench.shell("head -c 90000 /dev/urandom >big");
+        bench.ok(&format!("newfs {format} -s 4m a.img"));
+        bench.ok("cp -p big a.img:/big");
+        let ino = bench.json("stat --json a.img:/big")[0]["ino"].as_u64().unwrap();
+        if format.is_empty() {
+            bench.run_args(["debug", "-w", "a.img", &format!("unlink /big; set <{ino}> nlink 0")]);
+            let shown = bench.ok("find-deleted --save found a.img");
+            assert!(shown.contains(&format!("inode {ino} was removed while it was open; --save")), "{shown}");
+            bench.shell(&format!("cmp big found/inode-{ino}"));
+            let manifest = std::fs::read_to_string(bench.path("found/manifest.json")).unwrap();
+            let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+            let saved = &manifest["files"][0];
+            assert_eq!((&saved["inode"], &saved["saved_bytes"]), (&ino.into(), &90_000.into()));
+            assert!(saved["surety"].as_str().unwrap().starts_with("all of it"), "{saved}");
+        } else {
+            let mut image = std::fs::read(bench.path("a.img")).unwrap();
+            let at = 1024 + 64 * (usize::try_from(ino).unwrap() - 1);
+            image[at + 2..at + 4].fill(0);
+            let name = image.windows(5).position(|bytes| bytes == b"big\0\0").unwrap();
+            image[name - 2..name].fill(0);
+            std::fs::write(bench.path("a.img"), image).unwrap();
+        }
+        let listed = bench.run("ls -l --lost a.img").out;
+        assert!(listed.trim_end().ends_with(&format!("#{ino}")), "{format}: {listed}");
+        bench.run_args(["cp", "--lost", &format!("a.img:/#{ino}"), "saved"]);
+        bench.shell("cmp big saved");
+    }
+}
+
+/// Promise: info says that a file system can be mounted read-write only if a mount does that: where
+/// the map of a cylinder group is damaged that a mount needs, it names it, and writes nothing.
+#[test]
+fn info_tries_what_a_mount_does() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -s 64m a.img");
+    assert!(bench.ok("info a.img").contains("clean, can be mounted read-write"));
+    let info = bench.json("info --json a.img")["file_system"].clone();
+    let number = |name: &str| info[name].as_u64().unwrap();
+    let at = (number("fs_fpg") + number("fs_cblkno")) * number("fs_fsize");
+    bench.shell(&format!(
+        "head -c 4096 /dev/zero | dd of=a.img bs=4k seek={at} oflag=seek_bytes conv=notrunc status=none"
+    ));
+    let before = std::fs::read(bench.path("a.img")).unwrap();
+    let shown = bench.ok("info a.img");
+    assert!(shown.contains("clean, mounts read-only") && shown.contains("cylinder group 1"), "{shown}");
+    assert_eq!(bench.json("info --json a.img")["file_system"]["writable"], false);
+    assert!(std::fs::read(bench.path("a.img")).unwrap() == before);
+    let ran = run_as(&bench, "spindle", "mount a.img mnt");
+    assert!(ran.code == 0 && ran.err.contains("mounted read-only"), "{}", ran.err);
+    assert_eq!(run_as(&bench, "spindle", "umount mnt").code, 0);
+}
+
 /// Promise: info says of a mounted file system where it is mounted, and nothing of it sounds like
 /// damage: a fast and an old one, alone and in a partition, read-only and not, with and without a
 /// log.

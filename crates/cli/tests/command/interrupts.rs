@@ -67,6 +67,33 @@ fn unfinished_files_are_removed() {
     bench.check("full.img");
 }
 
+/// Promise: a killed command leaves an output file complete or absent, and nothing else, whether it
+/// watches for signals or not: even SIGKILL, which none can watch for, leaves nothing.
+#[test]
+fn killed_commands_leave_no_half_output() {
+    let bench = Bench::new();
+    bench.shell("mkdir out");
+    let line = |n| format!("1 1.{n:06} openat(AT_FDCWD, \"/f{n}\", O_RDONLY) = 3\n");
+    let lines = (0..2000).map(line).collect::<Vec<_>>().concat();
+    for name in ["INT", "TERM", "HUP", "KILL"] {
+        let mut child = bench.start("trace import --format strace - out/new.trace", Stdio::piped());
+        let mut stdin = child.stdin.take().unwrap();
+        // It has begun when more is read than fits into the pipe.
+        for _ in 0..10 {
+            stdin.write_all(lines.as_bytes()).unwrap();
+        }
+        assert_eq!(bench.shell("ls -A out"), "", "{name}");
+        signal(&child, name);
+        drop(stdin);
+        child.wait().unwrap();
+        assert_eq!(bench.shell("ls -A out"), "", "{name}");
+    }
+    let mut child = bench.start("trace import --format strace - out/new.trace", Stdio::piped());
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(bench.shell("ls -A out"), "new.trace\n");
+}
+
 /// Promise: interrupted counting of quotas ends with the code of the signal, and leaves the image
 /// clean.
 #[test]

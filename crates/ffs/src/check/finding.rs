@@ -25,6 +25,16 @@ spindle_tree::findings! {
         expected: String,
     } "IMPOSSIBLE {field}={found} IN SUPERBLOCK, SHOULD BE {expected}";
 
+    /// A number in the list of snapshots that is not the inode of one.
+    FalseSnapshot: Setup, Harmless {
+        /// The number.
+        ino: u32,
+    } "SUPERBLOCK LISTS I={ino} AS A SNAPSHOT, WHICH IT IS NOT";
+
+    /// No label in front of the superblock of a volume of Apple, which is known by nothing else.
+    LabelMissing: Setup, Harmless {
+    } "NO LABEL IN FRONT OF THE SUPERBLOCK";
+
     /// No superblock where a group's replica should be.
     ReplicaMissing: Setup, Damage {
         /// Group.

@@ -54,13 +54,15 @@ pub struct Options {
     /// Use the superblock replica at this sector of 512 bytes, or this byte, instead of the
     /// standard one.
     pub replica: Option<u64>,
+    /// Take the file system for one of this system, whatever it looks like.
+    pub dialect: Option<Dialect>,
     /// Findings to list; what is beyond is only counted.
     pub limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { replica: None, limit: 10_000 }
+        Self { replica: None, dialect: None, limit: 10_000 }
     }
 }
 

@@ -7,6 +7,7 @@ use super::Findings;
 use super::finding::Finding;
 use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
+use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR, SBLOCK_UFS2};
 use crate::format::pending::Pending;
@@ -16,6 +17,18 @@ use spindle_vfs::{Error, Result};
 
 /// Returns the superblock to start from, and the byte of the replica if it is one.
 pub(crate) fn find_superblock(
+    device: &dyn Device,
+    options: &Options,
+    findings: &mut Findings,
+) -> Result<(Superblock, Option<u64>)> {
+    let (mut superblock, replica) = find(device, options, findings)?;
+    if let Some(dialect) = options.dialect {
+        superblock.set_dialect(dialect);
+    }
+    Ok((superblock, replica))
+}
+
+fn find(
     device: &dyn Device,
     options: &Options,
     findings: &mut Findings,
@@ -112,6 +125,12 @@ impl Checker<'_> {
         let newer = self.layout.version == Version::Ufs2 || self.layout.flags_updated;
         if newer && (fs.fs_pendingblocks != 0 || fs.fs_pendinginodes != 0) {
             self.findings.push(Finding::Pending { blocks: fs.fs_pendingblocks, inodes: fs.fs_pendinginodes });
+        }
+        if self.superblock.dialect == Dialect::Apple && self.superblock.apple_name.is_none() {
+            self.findings.push(Finding::LabelMissing {});
+        }
+        for ino in self.superblock.false_snapshots(device) {
+            self.findings.push(Finding::FalseSnapshot { ino });
         }
         if self.layout.fs_sblockloc == SBLOCK_UFS2
             && let Some(record) = Superblock::read_recovery(device)?

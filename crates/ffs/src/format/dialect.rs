@@ -333,7 +333,14 @@ pub fn objections(fs: &Fs, raw: &[u8], layout: &Layout, dialect: Dialect, recove
     let dialect = if is_hpux(fs) { Dialect::HpUx } else { dialect };
     if dialect.is_only_read() {
         let what = format!("{dialect} wrote it, and what that expects of a writer is not known well enough");
-        object(what, "copy its files to a file system of another dialect", false);
+        let remedy = if dialect == Dialect::OpenStep {
+            "copy its files to a file system of another dialect; if it is a volume of Mac OS X whose label is \
+             lost, name that (--dialect apple; mount: -o dialect=apple), and have a new label made (spindle \
+             fsck -y --dialect apple)"
+        } else {
+            "copy its files to a file system of another dialect"
+        };
+        object(what, remedy, false);
     }
     if dialect == Dialect::HpUx && fs.fs_magic != FS_UFS1_MAGIC {
         let bits = FsHpUx::decode(raw, layout.endian).fs_featurebits;

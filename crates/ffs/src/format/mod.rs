@@ -16,5 +16,6 @@ pub(crate) mod pending;
 pub mod rdev;
 pub(crate) mod rotation;
 pub(crate) mod salvage;
+pub(crate) mod snapshots;
 pub(crate) mod superblock;
 pub(crate) mod units;

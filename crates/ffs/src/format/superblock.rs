@@ -8,7 +8,7 @@
 use crate::format::acl::AclKind;
 use crate::format::beside;
 use crate::format::ckhash::check_hash;
-use crate::format::dialect::{self, Dialect, is_hpux, is_marked_clean};
+use crate::format::dialect::{Dialect, has_snapshots, is_hpux, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
     AppleLabel, CK_CYLGRP, CK_INODE, CK_SUPERBLOCK, Csum, CsumTotal, FS_42POSTBLFMT, FS_BAD_MAGIC, FS_CKHASH,
@@ -248,25 +248,6 @@ impl Superblock {
     #[must_use]
     pub fn flags(&self) -> u32 {
         self.dialect.flags(&self.fs, &self.layout)
-    }
-
-    /// Returns the inodes of its snapshots (`fs_snapinum`).
-    #[must_use]
-    pub fn snapshots(&self) -> Vec<u32> {
-        dialect::snapshots(&self.fs, &self.layout, self.dialect)
-    }
-
-    /// Lists the inodes of its snapshots, the oldest first.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] if there are too many; then nothing is changed.
-    pub(crate) fn set_snapshots(&mut self, inodes: &[u32]) -> Result<()> {
-        if inodes.len() > self.fs.fs_snapinum.len() {
-            return Err(Error::NoSpace);
-        }
-        self.fs.fs_snapinum.fill(0);
-        self.fs.fs_snapinum[..inodes.len()].copy_from_slice(inodes);
-        Ok(())
     }
 
     /// Returns true if NetBSD keeps quotas inside the file system.
@@ -515,7 +496,7 @@ impl Superblock {
             base.fs_flags = self.fs.fs_flags;
             base.fs_sblockactualloc = self.fs.fs_sblockactualloc;
         }
-        if dialect::has_snapshots(&self.layout, self.dialect) {
+        if has_snapshots(&self.layout, self.dialect) {
             base.fs_snapinum = self.fs.fs_snapinum;
         }
         base.encode(raw, endian);

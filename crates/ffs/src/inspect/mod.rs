@@ -76,6 +76,8 @@ pub struct Inode {
     pub size: u64,
     /// Data changed.
     pub mtime: Timestamp,
+    /// Inode changed.
+    pub ctime: Timestamp,
     /// The target of a symbolic link that stands in the inode.
     pub target: Option<Vec<u8>>,
 }
@@ -162,6 +164,7 @@ impl<'a> Inspector<'a> {
             gid: d.gid,
             size: d.size,
             mtime: d.mtime,
+            ctime: d.ctime,
             target: d.inline_target,
         })
     }

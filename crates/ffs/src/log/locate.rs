@@ -158,13 +158,16 @@ impl Superblock {
     /// # Errors
     /// Device errors while a log is looked at.
     pub fn objections(&self, device: &dyn Device) -> Result<Vec<Objection>> {
-        Ok(self.objections_with(&FoundLog::look(device, self)?))
+        Ok(self.objections_with(device, &FoundLog::look(device, self)?))
     }
 
     /// [`Self::objections`] with the log that was found.
-    pub(crate) fn objections_with(&self, log: &FoundLog) -> Vec<Objection> {
+    pub(crate) fn objections_with(&self, device: &dyn Device, log: &FoundLog) -> Vec<Objection> {
         let mut found = self.objections_of_mount(log);
-        if !self.snapshots().is_empty() {
+        // The inode of a snapshot may still be in the log.
+        let recovers = matches!(log, FoundLog::Recovery(_));
+        let wrong = if recovers { 0 } else { self.false_snapshots(device).len() };
+        if self.snapshots().len() > wrong {
             found.push(snapshot_objection());
         }
         found

@@ -82,6 +82,12 @@ impl Image<'_> {
         })
     }
 
+    /// Gives an inode the times that it has in another image of the same layout.
+    pub(crate) fn keep_times(&self, ino: u32, from: &Self) -> Result<bool> {
+        let was = Fields::decode(self.layout, &from.inode(ino)?);
+        self.change_inode(ino, |fields| fields.keep_times(&was))
+    }
+
     /// Makes inode `to` what `from` is, with another generation than it had: handles of the file
     /// that had the number before must not lead to this one.
     pub(crate) fn move_inode(&self, from: u32, to: u32) -> Result<bool> {
@@ -221,6 +227,23 @@ impl Fields {
     pub(crate) const fn set_depth(&mut self, steps: u32) {
         if let Self::Ufs2(d) = self {
             d.di_freelink = steps;
+        }
+    }
+
+    /// Takes over when it was read and changed.
+    fn keep_times(&mut self, from: &Self) {
+        match (self, from) {
+            (Self::Ufs1(d), Self::Ufs1(from)) => {
+                (d.di_atime, d.di_atimensec) = (from.di_atime, from.di_atimensec);
+                (d.di_mtime, d.di_mtimensec) = (from.di_mtime, from.di_mtimensec);
+                (d.di_ctime, d.di_ctimensec) = (from.di_ctime, from.di_ctimensec);
+            }
+            (Self::Ufs2(d), Self::Ufs2(from)) => {
+                (d.di_atime, d.di_atimensec) = (from.di_atime, from.di_atimensec);
+                (d.di_mtime, d.di_mtimensec) = (from.di_mtime, from.di_mtimensec);
+                (d.di_ctime, d.di_ctimensec) = (from.di_ctime, from.di_ctimensec);
+            }
+            _ => {}
         }
     }
 

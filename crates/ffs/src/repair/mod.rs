@@ -154,6 +154,7 @@ pub fn plan(
     let (superblock, _) = find_superblock(&**device, options, &mut unlisted)?;
     let mut superblock = superblock.as_checked(clock.now());
     superblock.salvaged = None;
+    superblock.drop_false_snapshots(&**device);
     let objections = superblock.objections(&**device)?;
     if let Some(objection) = objections.first() {
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
@@ -269,14 +270,18 @@ fn settled(
         Err(error) => return Err(error),
     }
     let Planner { overlay, clock, used, .. } = planner;
-    let standard = Options { replica: None, limit: wanted.options.limit };
+    let standard = Options { replica: None, ..wanted.options.clone() };
     let mut after = check(&*overlay, &standard, &mut |_| ())?;
     if after.damages > 0 {
         return Ok(Settled::Refused(left_over(&after)));
     }
     let planned: Arc<dyn Device> = overlay.clone();
     lost::find_log(&planned, &clock)?;
-    let marked = Superblock::open(&*overlay)?.mark_checked(&*overlay, clock.now())?;
+    let mut superblock = Superblock::open(&*overlay)?;
+    if let Some(dialect) = standard.dialect {
+        superblock.set_dialect(dialect);
+    }
+    let marked = superblock.mark_checked(&*overlay, clock.now())?;
     if let Some(objection) = marked.first() {
         return Ok(Settled::Refused(format!("{}; {}", objection.reason, objection.remedy)));
     }
@@ -316,7 +321,7 @@ impl Planner {
         for number in 0..ROUNDS_MAX {
             let named = wanted.options.replica.filter(|_| number == 0);
             let mut findings = Findings::new(FINDINGS_MAX);
-            let options = Options { replica: named, limit: FINDINGS_MAX };
+            let options = Options { replica: named, dialect: wanted.options.dialect, limit: FINDINGS_MAX };
             let (superblock, replica) = find_superblock(&*device, &options, &mut findings)?;
             let mut quiet = |_| ();
             let checker = Checker::run(&*device, &superblock, replica, findings, &mut quiet)?;

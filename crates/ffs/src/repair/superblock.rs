@@ -8,7 +8,7 @@ use crate::check::Finding;
 use crate::check::setup::{agreed_fields, copy_constants};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
+use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
 use crate::format::superblock::{Superblock, decode};
 use spindle_vfs::{Error, Result};
 use std::collections::HashMap;
@@ -49,6 +49,7 @@ impl Round<'_> {
                 changed = true;
             }
         }
+        changed |= superblock.drop_false_snapshots(self.image.device);
         if changed {
             superblock.write(self.image.device)?;
             return Ok(true);
@@ -59,6 +60,7 @@ impl Round<'_> {
                 | Finding::ReplicaDiffers { cgx, .. }
                 | Finding::ReplicaCheckHash { cgx, .. } => self.put_replica(cgx)?,
                 Finding::RecoveryRecord { .. } => self.put_recovery_record()?,
+                Finding::LabelMissing { .. } => self.put_label()?,
                 _ => false,
             };
         }
@@ -215,6 +217,12 @@ impl Round<'_> {
         let at = layout.byte(layout.cgsblock(cgx));
         let raw = replica.encode(at);
         self.image.put(at, &raw[..layout.fs_sbsize as usize])
+    }
+
+    fn put_label(&self) -> Result<bool> {
+        let [high, low] = self.checker.superblock.fs.fs_id.map(i32::cast_unsigned).map(u64::from);
+        let label = AppleLabel::new_bytes(b"untitled", self.now.secs, high << 32 | low);
+        self.image.put(AppleLabel::AT, &label)
     }
 
     fn put_recovery_record(&self) -> Result<bool> {

@@ -4,7 +4,7 @@ use super::dir::name_of;
 use super::mount::Ffs;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
-use spindle_tree::{LostRoot, Unreadable};
+use spindle_tree::{Dinode as _, LostRoot, Unreadable};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -33,7 +33,7 @@ impl Ffs {
     /// As for [`LostRoot::search`].
     pub(crate) fn stand_in_for_root(&self, error: Option<Error>) -> Result<LostRoot<u32>> {
         let inodes = ROOT_INO + 1..self.inodes_on_device();
-        let in_use = |ino| self.volume.read_inode(ino).ok();
+        let in_use = |ino| self.volume.read_inode(ino).ok().filter(|di| !di.is_free());
         LostRoot::search(&self.volume, error, ROOT_INO, inodes, in_use, |ino, named| {
             let Some(di) = in_use(ino) else { return Ok(()) };
             let mut lost = false;

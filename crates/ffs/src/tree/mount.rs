@@ -20,7 +20,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
 use spindle_clock::{Clock, Mutex};
-use spindle_device::Device;
+use spindle_device::{CowDevice, Device};
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
 use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result, Terminals};
 use std::sync::Arc;
@@ -219,6 +219,31 @@ impl Ffs {
             Ok(Some(objection)) => Self::open_refused(objection, &ffs, options),
             Ok(None) => Ok(ffs),
         }
+    }
+
+    /// Returns what speaks against a mount that writes: what the superblock says, and what such a
+    /// mount meets, which is tried in memory. Nothing is written.
+    ///
+    /// # Errors
+    /// Device errors while a log is looked at.
+    pub fn objections_to_writing(
+        superblock: &Superblock,
+        device: &Arc<dyn Device>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Vec<Objection>> {
+        let objections = superblock.objections_of_mount(&FoundLog::look(&**device, superblock)?);
+        if !objections.is_empty() {
+            return Ok(objections);
+        }
+        let overlay = Arc::new(CowDevice::new(device.clone()));
+        let options = OpenOptions { log: LogUse::Wanted, ..OpenOptions::default() };
+        Ok(match Self::open_found(superblock.clone(), overlay, clock.clone(), &options) {
+            Ok(ffs) => ffs.objections,
+            Err(error) => {
+                let remedy = "check it (fsck)".to_owned();
+                vec![Objection { reason: error.to_string(), remedy, overridable: false }]
+            }
+        })
     }
 
     /// Takes up what writing needs. Returns what speaks against it, in which case nothing has been

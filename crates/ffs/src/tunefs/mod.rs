@@ -243,7 +243,7 @@ pub struct Report {
 pub fn tune(device: &dyn Device, tuning: &Tuning, options: Options) -> Result<Report> {
     let mut superblock = Superblock::open(device)?;
     let log = FoundLog::look(device, &superblock)?;
-    let objections = superblock.objections_with(&log);
+    let objections = superblock.objections_with(device, &log);
     let overridden = options.force && objections.iter().all(|o| o.overridable);
     if !(objections.is_empty() || overridden) {
         return Err(refusal(&objections));

@@ -161,6 +161,15 @@ impl Image {
         self.put(at + 244, hash);
     }
 
+    /// Sets the check-hash of the superblock, if it has one.
+    pub fn hash_superblock(&mut self) {
+        if self.superblock.check_hashes().superblock {
+            let sb = index(self.sb());
+            let hash = check_hash(&self.bytes[sb..sb + self.layout().fs_sbsize as usize], 1304);
+            self.put(self.sb() + 1304, hash);
+        }
+    }
+
     /// Returns the lowest inode from `from` on that satisfies `is`, given its byte.
     pub fn find_inode(&self, from: u32, is: impl Fn(&Self, u64) -> bool) -> u32 {
         (from..self.layout().inodes()).find(|&ino| is(self, self.inode(ino))).expect("there is one")

@@ -95,6 +95,16 @@ pub const UFS2: &[(&str, Plant)] = &[
             &["ReplicaDiffers"],
         )
     }),
+    ("a snapshot that is an ordinary file", |i| {
+        let ino = i.ino("large");
+        i.put(i.sb() + 1116, ino);
+        only(json!({"finding": "FalseSnapshot", "severity": "harmless", "ino": ino}))
+    }),
+    ("a snapshot behind the last inode", |i| {
+        i.put(i.sb() + 1116 + 8, 99_999_u32);
+        i.hash_superblock();
+        only(json!({"finding": "FalseSnapshot", "ino": 99_999}))
+    }),
     ("a replica's magic", |i| {
         i.put(i.replica(3) + 1372, 0_i32);
         only(json!({"finding": "ReplicaMissing", "cgx": 3, "byte": i.replica(3)}))

@@ -18,6 +18,8 @@ use std::sync::Arc;
 type Change = fn(&mut Image);
 
 const BY: Privilege = Privilege::Root;
+/// The flag of a snapshot.
+const SF_SNAPSHOT: u32 = 0x20_0000;
 
 /// Returns a file system of each dialect with files in two directories of different groups, one of
 /// them large.
@@ -54,10 +56,7 @@ fn filled() -> Vec<MemoryDevice> {
 
 /// Returns the bytes of an image whose superblock was changed, with the check-hash that it needs.
 fn hashed(mut image: Image) -> Vec<u8> {
-    let sb = usize::try_from(image.sb()).unwrap();
-    let bytes = &image.bytes[sb..sb + image.layout().fs_sbsize as usize];
-    let hash = spindle_ffs::check_hash(bytes, 1304);
-    image.put(image.sb() + 1304, hash);
+    image.hash_superblock();
     image.bytes
 }
 
@@ -367,7 +366,12 @@ fn a_journal_of_soft_updates_is_outdated() {
 fn what_must_not_be_written_is_refused() {
     let device = filled().remove(0);
     let changes: [(&str, Change); 2] = [
-        ("snapshots", |i| i.put(i.sb() + 1116, 9_u32)),
+        ("snapshots", |i| {
+            let ino = i.ino("one/file7");
+            i.put(i.inode(ino) + 88, SF_SNAPSHOT);
+            i.hash_inode(ino);
+            i.put(i.sb() + 1116, ino);
+        }),
         ("unknown bits", |i| i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0x10_0000)),
     ];
     for (reason, change) in changes {

@@ -6,7 +6,7 @@ use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::ondisk::{JREC_SIZE, JblkRec, JmvRec, JrefRec, JsegRec, JtrncRec, flags, jop};
 use spindle_ffs::repair::{Journal, Recovery, journal};
-use spindle_ffs::{Dialect, Ffs, Frag, LogUse, OpenOptions, check_hash};
+use spindle_ffs::{Dialect, Ffs, Frag, LogUse, OpenOptions};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
@@ -223,12 +223,7 @@ impl Crashed {
     }
 
     pub fn hash_superblock(&mut self) {
-        if self.image.superblock.check_hashes().superblock {
-            let sb = usize::try_from(self.image.sb()).unwrap();
-            let bytes = &self.image.bytes[sb..sb + self.image.layout().fs_sbsize as usize];
-            let hash = check_hash(bytes, 1304);
-            self.image.put(self.image.sb() + 1304, hash);
-        }
+        self.image.hash_superblock();
     }
 
     /// Writes bytes into the journal.

@@ -94,7 +94,7 @@ fn journals_that_are_not_believed() {
         }),
         ("full check", |c, _| c.flags(flags::FS_NEEDSFSCK)),
         ("full check", |c, _| c.flags(flags::FS_UNCLEAN)),
-        ("snapshots", |c, _| c.image.put(c.image.sb() + 1116, 9_u32)),
+        ("as a snapshot", |c, _| c.image.put(c.image.sb() + 1116, 9_u32)),
         ("not one that FreeBSD has made", |c, _| c.names(c.journal, 2)),
         ("bytes", |c, _| c.size(c.journal, 1 << 20)),
         ("holes", |c, _| c.pointer(c.journal, 3, 0)),

@@ -5,6 +5,9 @@
 //! keep their times. Symbolic links to directories on a path are followed within the image. A file
 //! that would be in the place of the image's log is left out, with a warning.
 
+mod replacement;
+
+use self::replacement::{Making, Need};
 use super::{
     Asked, Body, CHUNK, Content, Failed, LeftOut, Meta, Node, Sink, acl, check_name, complete, names, split,
     time_misfit,
@@ -18,7 +21,7 @@ use spindle_ffs::LOG_NAME;
 use spindle_vfs::Node as Held;
 use spindle_vfs::acl::is_acl_name;
 use spindle_vfs::{
-    Attr, Cred, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
+    Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
     XattrMode,
 };
 
@@ -304,30 +307,6 @@ impl<'a> ImageSink<'a> {
         self.left_out.lists.lose(path, self.failed, || acl::left_out(name, NONE))
     }
 
-    /// Removes the file `name` if it exists; refuses to remove a directory.
-    fn remove_existing(&self, name: &[u8]) -> Result<()> {
-        let dir = self.top();
-        match child(self.vfs, dir, name) {
-            Err(FsError::NotFound) => Ok(()),
-            Err(e) => Err(e.into()),
-            Ok(there) if there.is_dir() => Err(Error::new("cannot replace a directory with a file")),
-            Ok(there) => {
-                let held = [self.fs.getattr(dir)?.flags, there.attr().flags];
-                flags::explained(self.vfs.unlink(&Cred::root(), dir, name), &held)
-            }
-        }
-    }
-
-    fn create(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
-        match create(self.vfs, self.top(), name, node) {
-            Err(error) if error.is(&FsError::Exists) => {
-                self.remove_existing(name)?;
-                create(self.vfs, self.top(), name, node)
-            }
-            made => made,
-        }
-    }
-
     fn put_directory(&mut self, path: &[u8], meta: &Meta) -> Result<()> {
         let name = split(path).1;
         let node = self.node(FileKind::Directory, meta.perm, meta.uid, meta.gid);
@@ -335,7 +314,7 @@ impl<'a> ImageSink<'a> {
             Ok(dir) => (dir, true),
             Err(error) if error.is(&FsError::Exists) => match self.lookup_dir(name) {
                 Ok(dir) => (dir, false),
-                Err(e) if e.is(&FsError::NotDirectory) => (self.create(name, &node)?, true),
+                Err(e) if e.is(&FsError::NotDirectory) => (self.replace_by_directory(name, &node)?, true),
                 Err(e) => return Err(e),
             },
             Err(e) => return Err(e),
@@ -350,6 +329,11 @@ impl<'a> ImageSink<'a> {
         }
         self.stack.push(OpenDir { name: name.to_vec(), dir, attrs });
         Ok(())
+    }
+
+    fn replace_by_directory(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
+        let making = self.begin(name, node, || Ok(Need::bytes(1)))?;
+        self.end(name, making, Ok(()))
     }
 
     /// Leaves all directories, which gives them their attributes.
@@ -372,24 +356,32 @@ impl<'a> ImageSink<'a> {
     fn put_file(&mut self, path: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
         let name = split(path).1;
         let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
-        let file = self.create(name, &node)?;
-        let filled = self.fill(file.ino(), size, content).and_then(|()| complete(meta, content));
-        let done = filled.and_then(|meta| self.finish_node(file.ino(), path, &meta));
-        if done.is_err() {
-            // Do not leave an incomplete file. The caller reports the first failure.
-            let _ = self.fs.unlink(self.top(), name);
-        }
-        done
+        let mut making = self.begin(name, &node, || Need::of(size, content))?;
+        let filled = self.fill(name, &mut making, size, content);
+        let done = filled.and_then(|()| complete(meta, content));
+        let done = done.and_then(|meta| self.finish_node(making.file.ino(), path, &meta));
+        self.end(name, making, done).map(drop)
     }
 
     /// Writes the content of an empty file.
-    fn fill(&mut self, ino: Ino, size: u64, content: &mut dyn Content) -> Result<()> {
+    fn fill(
+        &mut self,
+        name: &[u8],
+        making: &mut Making<'a>,
+        size: u64,
+        content: &mut dyn Content,
+    ) -> Result<()> {
+        let ino = making.file.ino();
         let mut end = 0;
         while let Some((at, len)) = content.next(&mut self.buffer)? {
             let mut done = 0;
             while done < len {
                 let offset = at + done as u64;
-                done += self.fs.write(ino, offset, &self.buffer[done..len], Privilege::Root)?;
+                match self.fs.write(ino, offset, &self.buffer[done..len], Privilege::Root) {
+                    Ok(written) => done += written,
+                    Err(FsError::NoSpace) if self.make_room(name, making, offset)? => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             end = at + len as u64;
         }
@@ -404,22 +396,21 @@ impl<'a> ImageSink<'a> {
         let fs = self.fs;
         let first = self.resolve(first, false).context("link to")?;
         // The flags of the file itself, which was copied before, are not yet in force.
-        let link = || {
+        let link = |name: &[u8]| {
             permit_name(self.vfs, self.top(), name)?;
-            Ok(fs.link(first.ino(), self.top(), name, Privilege::Root)?)
+            let linked = fs.link(first.ino(), self.top(), name, Privilege::Root)?;
+            fs.forget(linked.ino, 1);
+            Ok(())
         };
-        let linked: Attr = match link() {
+        match link(name) {
             Err(error) if Error::is(&error, &FsError::Exists) => {
                 if child(self.vfs, self.top(), name)?.ino() == first.ino() {
                     return Ok(());
                 }
-                self.remove_existing(name)?;
-                link()?
+                self.replace(name, link)
             }
-            linked => linked?,
-        };
-        fs.forget(linked.ino, 1);
-        Ok(())
+            linked => linked,
+        }
     }
 
     fn put_here(&mut self, path: &[u8], body: Body<'_>, meta: &Meta) -> Result<()> {
@@ -441,8 +432,9 @@ impl<'a> ImageSink<'a> {
         if let Body::Symlink(target) = body {
             node.target = target;
         }
-        let made = self.create(name, &node)?;
-        self.finish_node(made.ino(), path, meta)
+        let making = self.begin(name, &node, || Ok(Need::bytes(node.target.len())))?;
+        let done = self.finish_node(making.file.ino(), path, meta);
+        self.end(name, making, done).map(drop)
     }
 }
 

@@ -110,6 +110,9 @@ impl LocalSource<'_> {
     fn place(&self, path: &[u8]) -> String {
         let below = path.strip_prefix(&self.prefix[..]).unwrap_or(path);
         let below = below.strip_prefix(b"/").unwrap_or(below);
+        if below.is_empty() {
+            return self.path.display().to_string();
+        }
         self.path.join(OsStr::from_bytes(below)).display().to_string()
     }
 

@@ -140,7 +140,7 @@ spindle_tree::findings! {
         mode: u16,
     } "UNKNOWN FILE TYPE I={ino} MODE={mode:o}";
 
-    /// A size that no file of its kind can have, or that ends beyond the file system in a hole.
+    /// A size that no file of its kind can have, or that of a file that ends in a hole.
     BadSize: Inodes, Damage, at (*ino) {
         /// Inode.
         ino: u16,

@@ -61,9 +61,10 @@ impl Checker<'_> {
         };
         let directory = kind == FileKind::Directory;
         let layout = self.layout.clone();
-        // An error is a finding.
+        // An error is a finding. What is wrong with a directory is found with its names.
         let least = di.least_size(&layout, &mut |block| Ok(self.block(block))).unwrap_or_default();
-        if let Some(most) = least {
+        let counts = kind == FileKind::Regular || di.size > di.size_max(&layout).min(layout.size_bytes());
+        if let Some(most) = least.filter(|_| counts) {
             self.findings.push(Finding::BadSize { ino, size: di.size, most });
             self.check_blocks(ino, &Dinode { size: most, ..di.clone() }, kind);
             return;

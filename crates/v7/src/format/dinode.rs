@@ -117,8 +117,7 @@ impl Dinode {
     }
 
     /// Returns the greatest size that its blocks allow, if it has a greater one: one that its kind
-    /// cannot have, or one beyond the file system without the block in which the file ends.
-    /// A smaller file may end in a hole. `read` reads a block.
+    /// cannot have, or one without the block in which the file ends. `read` reads a block.
     ///
     /// # Errors
     /// Those of `read`.
@@ -128,7 +127,7 @@ impl Dinode {
         read: &mut dyn FnMut(Block) -> Result<Vec<u8>>,
     ) -> Result<Option<u64>> {
         let (most, is_symlink) = (self.size_max(layout), self.kind() == Some(FileKind::Symlink));
-        if !self.has_blocks() || self.size <= most.min(layout.size_bytes()) || is_symlink {
+        if !self.has_blocks() || is_symlink {
             return Ok(None);
         }
         let mut search = Search { layout, read, left: layout.data_blocks() };

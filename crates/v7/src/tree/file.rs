@@ -1,7 +1,9 @@
 //! The bytes of files, read and written block by block.
 //!
 //! Invariants: the part of the last block beyond the file's size is zero before the file grows over
-//! it; a missing block reads as zeros.
+//! it; the block with the last byte is stored; any other that is missing reads as zeros. The old
+//! kernels make no holes at the end either, so where that block is missing, data is lost, and a
+//! read that comes to a hole fails.
 
 use crate::format::dinode::Dinode;
 use crate::format::layout::{Block, Lbn, index};
@@ -10,7 +12,7 @@ use crate::tree::mount::V7;
 use crate::volume::bmap::Allocation;
 use crate::volume::tx::Tx;
 use spindle_cache::{Extent, Space};
-use spindle_vfs::{Error, FallocateMode, Result, Seek};
+use spindle_vfs::{Error, FallocateMode, FileKind, Result, Seek};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -49,9 +51,28 @@ impl V7 {
         let want = index(di.size.saturating_sub(offset).min(buf.len() as u64));
         self.volume.cache.read(&inode.stream, di.size, offset, &mut buf[..want], |block, _| {
             let run = self.volume.bmap(inode.ino, di, Lbn(block))?;
+            if run.at.is_none() {
+                self.check_end(inode.ino, di)?;
+            }
             Ok::<_, Error>(Extent { at: run.at.map(|at| self.layout().byte(at)), blocks: run.blocks })
         })?;
         Ok(want)
+    }
+
+    /// Checks that the block with the last byte of a file, which has a hole, is there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if it is not.
+    fn check_end(&self, ino: u16, di: &Dinode) -> Result<()> {
+        if di.kind() != Some(FileKind::Regular) || di.size == 0 {
+            return Ok(());
+        }
+        let (last, _) = self.layout().split(di.size - 1);
+        if self.volume.bmap(ino, di, last)?.at.is_some() {
+            return Ok(());
+        }
+        let what = format!("its size is {}, and the block with the last byte is missing", di.size);
+        Err(Error::corrupt(what, format!("inode {ino}")))
     }
 
     /// Writes to a file, growing it as needed, and returns the number of bytes written, fewer only
@@ -173,10 +194,10 @@ impl V7 {
         self.store_end(tx, inode, di)
     }
 
-    /// Stores the last block of a file that ends beyond the file system: such a file that ends in a
-    /// hole is taken for damaged ([`Dinode::least_size`]).
+    /// Stores the last block of a file: one that ends in a hole is taken for damaged
+    /// ([`Dinode::least_size`]).
     pub(crate) fn store_end(&self, tx: &Tx<'_>, inode: &Inode, di: &mut Dinode) -> Result<()> {
-        if di.size <= self.layout().size_bytes() {
+        if di.size == 0 {
             return Ok(());
         }
         let (lbn, _) = self.layout().split(di.size - 1);
@@ -216,13 +237,8 @@ impl V7 {
             return Ok(());
         }
         let first = range.start.div_ceil(self.bsize64());
-        let end = if range.end == di.size && range.end > self.layout().size_bytes() {
-            (range.end - 1) / self.bsize64()
-        } else if range.end == di.size {
-            range.end.div_ceil(self.bsize64())
-        } else {
-            range.end / self.bsize64()
-        };
+        let last = if range.end == di.size { range.end - 1 } else { range.end };
+        let end = last / self.bsize64();
         if first < end {
             self.free_blocks(tx, inode, di, first..end)?;
         }
@@ -290,6 +306,9 @@ impl V7 {
                 .ok_or_else(|| Error::corrupt("more blocks than there are", format!("inode {ino}")))?;
             let (lbn, _) = self.layout().split(at);
             let run = self.volume.bmap(ino, di, lbn)?;
+            if run.at.is_none() {
+                self.check_end(ino, di)?;
+            }
             if run.at.is_some() == (what == Seek::Data) {
                 return Ok(at);
             }

@@ -3,7 +3,7 @@
 use super::mount::V7;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
-use spindle_tree::LostRoot;
+use spindle_tree::{Dinode as _, LostRoot};
 use spindle_vfs::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ impl V7 {
     /// # Errors
     /// As for [`LostRoot::search`].
     pub(crate) fn stand_in_for_root(&self, error: Option<Error>) -> Result<LostRoot<u16>> {
-        let in_use = |ino| self.volume.read_dinode(ino).ok();
+        let in_use = |ino| self.volume.read_dinode(ino).ok().filter(|di| !di.is_free());
         LostRoot::search(
             &self.volume,
             error,

@@ -55,7 +55,7 @@ impl Vfs {
     }
 
     /// Checks that the name of `attr` in `dir` can be removed.
-    fn permit_removal(&self, cred: &Cred<'_>, dir: Ino, attr: &Attr) -> Result<()> {
+    pub fn permit_removal(&self, cred: &Cred<'_>, dir: Ino, attr: &Attr) -> Result<()> {
         let dir = self.fs.getattr(dir)?;
         if self.checks() {
             access::permit_removal(&dir, self.acl(&dir, cred)?.as_ref(), attr, cred)?;

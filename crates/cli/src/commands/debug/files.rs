@@ -117,7 +117,7 @@ pub fn cat(session: &mut Session, out: &mut Output, words: &[String]) -> Result<
 }
 
 /// Returns true if the size of such a file counts bytes that it has.
-const fn holds_data(kind: Option<FileKind>) -> bool {
+pub const fn holds_data(kind: Option<FileKind>) -> bool {
     matches!(kind, Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink))
 }
 

@@ -1,11 +1,12 @@
 //! Copying what is left of deleted files.
 
-use super::{InodeReport, inode_report};
+use super::{InodeReport, inode_report, unlinked_report};
+use crate::commands::debug::holds_data;
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
+use crate::outfile::{self, Kind, Out};
 use serde::Serialize;
-use spindle_ffs::inspect::{Deleted, DeletedInode, Inspector};
-use std::fs::File;
+use spindle_ffs::inspect::{Deleted, Inspector};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -17,15 +18,30 @@ struct Manifest {
 
 #[derive(Serialize)]
 struct FileReport {
-    /// Name of the file; none if nothing was left.
+    /// Name of the file; none if nothing was left, or it could not be written.
     file: Option<String>,
     saved_bytes: u64,
     unreadable_blocks: u64,
-    /// Why the file is not complete.
+    /// Why there is no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
     #[serde(flatten)]
     inode: InodeReport,
+}
+
+impl FileReport {
+    /// Returns the report of an inode of which nothing is saved yet.
+    fn of(inode: InodeReport) -> Self {
+        Self { file: None, saved_bytes: 0, unreadable_blocks: 0, failure: None, inode }
+    }
+
+    /// Notes whether the file was written.
+    fn note(&mut self, written: Result<()>) {
+        self.failure = written.err().map(|failure| failure.to_string());
+        if self.failure.is_some() {
+            (self.file, self.saved_bytes) = (None, 0);
+        }
+    }
 }
 
 const NOTE: &str = "A block that is free now may have been used for another file since the deletion. Blocks \
@@ -48,53 +64,81 @@ pub fn check(dir: &Path) -> Result<()> {
 pub fn save(inspector: &mut Inspector<'_>, deleted: &Deleted, dir: &Path) -> Result<usize> {
     std::fs::create_dir_all(dir)?;
     let mut files = Vec::new();
-    let mut failed = 0;
-    let mut interrupted = Ok(());
-    for inode in &deleted.inodes {
-        interrupted = interrupt::check();
-        if interrupted.is_err() {
-            break;
-        }
-        let report = inode_report(deleted, inode);
-        let mut saved =
-            FileReport { file: None, saved_bytes: 0, unreadable_blocks: 0, failure: None, inode: report };
-        let remains = inode.remains;
-        if remains.free + remains.shared > 0 {
-            let name = format!("inode-{}", inode.ino);
-            let written = write(inspector, deleted, inode, &dir.join(&name), &mut saved);
-            saved.failure = written.err().map(|failure| failure.to_string());
-            failed += usize::from(saved.failure.is_some());
-            saved.file = Some(name);
-        }
-        files.push(saved);
-    }
+    let interrupted = save_each(inspector, deleted, dir, &mut files);
+    let failed = files.iter().filter(|saved| saved.failure.is_some()).count();
     let manifest = serde_json::to_string_pretty(&Manifest { note: NOTE, files });
-    let text = manifest.map_err(|error| Failure::new(error.to_string()))?;
-    let mut file = File::create_new(dir.join("manifest.json")).context("manifest.json")?;
-    file.write_all(text.as_bytes()).and_then(|()| file.write_all(b"\n")).context("manifest.json")?;
+    let text = manifest.map_err(|error| Failure::new(error.to_string()))? + "\n";
+    outfile::write(&dir.join("manifest.json"), Kind::Result, text, false)?;
     interrupted?;
     Ok(failed)
 }
 
-/// Writes the file of one inode.
-fn write(
+/// Saves one inode after the other until a signal comes.
+fn save_each(
     inspector: &mut Inspector<'_>,
     deleted: &Deleted,
-    inode: &DeletedInode,
-    path: &Path,
-    saved: &mut FileReport,
+    dir: &Path,
+    files: &mut Vec<FileReport>,
 ) -> Result<()> {
-    let mut file = File::create_new(path)?;
+    let file_of = |ino: u32| dir.join(format!("inode-{ino}"));
+    for inode in &deleted.inodes {
+        interrupt::check()?;
+        let mut saved = FileReport::of(inode_report(deleted, inode));
+        let remains = inode.remains;
+        if remains.free + remains.shared > 0 {
+            let written = write(&file_of(inode.ino), inode.size, &mut saved, |visit| {
+                inspector.read_deleted(deleted, inode, visit)
+            });
+            interrupt::check()?;
+            saved.note(written);
+        }
+        files.push(saved);
+    }
+    for &ino in &deleted.unlinked {
+        interrupt::check()?;
+        let inode = inspector.inode(ino)?;
+        let mut saved = FileReport::of(unlinked_report(deleted, &inode));
+        let written = if let Some(target) = &inode.target {
+            write(&file_of(ino), Some(inode.size), &mut saved, |visit| {
+                visit(0, target)?;
+                Ok(0)
+            })
+        } else {
+            let size = holds_data(inode.kind).then_some(inode.size);
+            write(&file_of(ino), size, &mut saved, |visit| inspector.read_file(ino, visit))
+        };
+        interrupt::check()?;
+        saved.note(written);
+        files.push(saved);
+    }
+    Ok(())
+}
+
+/// What is called with bytes of a file, and where they stand in it.
+type Visit<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
+
+/// Writes the file of one inode by `read`, which passes its bytes and returns the number of blocks
+/// that cannot be read.
+fn write(
+    path: &Path,
+    size: Option<u64>,
+    saved: &mut FileReport,
+    read: impl FnOnce(Visit<'_>) -> Result<u64>,
+) -> Result<()> {
+    saved.file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let out = Out::create(path, Kind::Contents, false)?;
+    let mut file = out.handle()?;
     let mut bytes_saved = 0;
-    let unread = inspector.read_deleted(deleted, inode, &mut |at, bytes| -> Result<()> {
+    let unread = read(&mut |at, bytes| {
         bytes_saved += bytes.len() as u64;
         file.seek(SeekFrom::Start(at))?;
         Ok(file.write_all(bytes)?)
-    });
-    saved.saved_bytes = bytes_saved;
-    saved.unreadable_blocks = unread?;
-    if let Some(size) = inode.size {
+    })?;
+    (saved.saved_bytes, saved.unreadable_blocks) = (bytes_saved, unread);
+    if let Some(size) = size {
         file.set_len(size)?;
     }
-    Ok(())
+    // A signal has made the last reads fail.
+    interrupt::check()?;
+    out.finish()
 }

@@ -3,17 +3,20 @@
 use super::found::FoundInfo;
 use crate::date;
 use crate::error::Result;
+use crate::logger;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
 use spindle::detect::version_name;
+use spindle::newfs::clock;
 use spindle::set::MountedAt;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ffs::ondisk::{FS_OPTSPACE, flags};
-use spindle_ffs::{CheckHashes, Dialect, FoundLog, LogPlace, Replay, Superblock, Version};
+use spindle_ffs::{CheckHashes, Dialect, Ffs, FoundLog, LogPlace, Replay, Superblock, Version};
 use spindle_report::number;
 use spindle_vfs::Objection;
+use std::sync::Arc;
 
 /// A fast file system. The names are those of `fs.h`.
 #[derive(Debug, Serialize)]
@@ -156,13 +159,19 @@ impl FileSystemInfo {
     /// Collects the report from a superblock and the log on the device.
     pub fn of(
         superblock: &Superblock,
-        device: &dyn Device,
+        device: &Arc<dyn Device>,
         mounted: Option<MountedAt>,
     ) -> spindle_vfs::Result<Self> {
         let Superblock { fs, layout, dialect, .. } = superblock;
         // The mount has met them, or was forced.
         let is_written = mounted.as_ref().is_some_and(|at| !at.read_only);
-        let objections = if is_written { Vec::new() } else { superblock.objections(device)? };
+        let objections = if is_written {
+            Vec::new()
+        } else {
+            let clock = clock(None);
+            // It reports what it has met.
+            logger::quietly(|| Ffs::objections_to_writing(superblock, device, &clock))?
+        };
         let totals = superblock.totals();
         let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
         let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
@@ -201,7 +210,7 @@ impl FileSystemInfo {
             last_written: date::exact(Timestamp::new(time, 0)),
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
-            log: LogInfo::of(superblock, device)?,
+            log: LogInfo::of(superblock, &**device)?,
             journal: superblock.pending_journal().map(|kind| kind.to_string()),
             fs_bsize: layout.fs_bsize,
             fs_fsize: layout.fs_fsize,

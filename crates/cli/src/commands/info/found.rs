@@ -12,6 +12,7 @@ use spindle::detect::Found;
 use spindle::set::MountedAt;
 use spindle_device::{Device, Spec};
 use spindle_vfs::Objection;
+use std::sync::Arc;
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -23,11 +24,11 @@ pub enum FoundInfo {
 
 impl FoundInfo {
     /// Collects the report of what was found on the device that `spec` names.
-    pub fn of(found: &Found, device: &dyn Device, spec: &Spec) -> Result<Self> {
+    pub fn of(found: &Found, device: &Arc<dyn Device>, spec: &Spec) -> Result<Self> {
         let mounted = || mount_point::of_image(spec);
         Ok(match found {
             Found::Ffs(superblock) => Self::Ffs(Box::new(FileSystemInfo::of(superblock, device, mounted())?)),
-            Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, device, mounted())?)),
+            Found::Old(detected) => Self::Old(Box::new(OldInfo::of(detected, &**device, mounted())?)),
             Found::Mfs(label) => Self::Mfs(Box::new(SetInfo::of(label, &device.info().name)?)),
         })
     }
