@@ -234,14 +234,16 @@ impl FileSystem for MountedImage {
         self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
     }
 
-    /// Fails too if damage was met while it could be changed: it is not marked clean then.
+    /// Fails too if damage was met while it could be changed, or metadata could not be read: it is
+    /// not marked clean then.
     fn unmount(&self) -> spindle_vfs::Result<()> {
         *self.unmounted.write() = true;
         let could_change = !self.read_only();
         let unmounted = self.with(|fs| fs.unmount()).and_then(|()| {
             let is_damaged = self.image.read().as_ref().is_some_and(|image| image.tree.is_damaged());
             if could_change && is_damaged {
-                let what = "damage was met while it was mounted; check it with spindle fsck";
+                let what = "damage was met while it was mounted, or metadata that could not be read; \
+                            check it with spindle fsck";
                 return Err(spindle_vfs::Error::corrupt(what, self.spec.to_string()));
             }
             Ok(())
