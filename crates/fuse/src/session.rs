@@ -14,6 +14,7 @@
 use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
+use crate::processes::Processes;
 use crate::protocol::{Connection, Handler, NodeId, Operation, Reply, Request};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
 use crate::{Error, MountOptions, Result};
@@ -121,6 +122,7 @@ pub struct Attachment {
     mount_point: PathBuf,
     source: String,
     options: MountOptions,
+    processes: Processes,
     /// None when it has been taken back, or is served.
     kernel: Option<KernelMount>,
 }
@@ -138,7 +140,8 @@ impl Attachment {
             return Err(Error::mount("mount on", &mount_point, nix::errno::Errno::ENOTDIR));
         }
         let source = options.fsname.as_deref().unwrap_or(source).to_owned();
-        let mut attachment = Self { mount_point, source, options: options.clone(), kernel: None };
+        let processes = Processes::open();
+        let mut attachment = Self { mount_point, source, options: options.clone(), processes, kernel: None };
         attachment.attach()?;
         Ok(attachment)
     }
@@ -172,7 +175,8 @@ impl Attachment {
         let Some(kernel) = self.kernel.take() else {
             return Err(Error::State("the mount is gone".into()));
         };
-        start(kernel, fs, self.mount_point.clone(), &self.options, observer)
+        let processes = std::mem::take(&mut self.processes);
+        start(kernel, fs, self.mount_point.clone(), &self.options, processes, observer)
     }
 }
 
@@ -204,11 +208,12 @@ fn start(
     fs: Arc<dyn FileSystem>,
     mount_point: PathBuf,
     options: &MountOptions,
+    processes: Processes,
     observer: Option<Arc<dyn Observer>>,
 ) -> Result<Session> {
     let server_state = Arc::new(ServerState::default());
     let is_observed = observer.is_some();
-    let server = Server::new(Arc::clone(&fs), options, Arc::clone(&server_state), observer);
+    let server = Server::new(Arc::clone(&fs), options, Arc::clone(&server_state), processes, observer);
     let connection = match Connection::open(fd, |negotiation| server.negotiate(negotiation)) {
         Ok(connection) => connection,
         Err(source) => {
