@@ -30,6 +30,9 @@ pub struct Description {
     pub dir: String,
     /// Nothing can be changed.
     pub read_only: bool,
+    /// It is not on the directory any more, but still in use (`umount -l`).
+    #[serde(default)]
+    pub detached: bool,
     /// Of a set: what of its storage is used.
     pub storage: Option<StorageUse>,
 }
@@ -146,16 +149,17 @@ impl MountedImage {
         self.look(|image| image.make_snapshot(path))
     }
 
-    /// Returns what is mounted on the directory `dir`.
+    /// Returns what is mounted on the directory `dir`, or was until it was `detached`.
     ///
     /// # Errors
     /// If it could not be opened again at a remount.
-    pub fn describe(&self, dir: &Path) -> Result<Description> {
+    pub fn describe(&self, dir: &Path, detached: bool) -> Result<Description> {
         self.look(|image| {
             Ok(Description {
                 image: self.spec.to_string(),
                 dir: dir.to_string_lossy().into_owned(),
                 read_only: image.fs().read_only(),
+                detached,
                 storage: match &image.kind {
                     Opened::Mfs(mfs, _) => Some(mfs.storage_use()),
                     Opened::Ffs(_) | Opened::Old(_) => None,
