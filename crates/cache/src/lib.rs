@@ -30,6 +30,7 @@ mod flush;
 mod held;
 mod log;
 pub mod policy;
+mod read_failures;
 mod restore;
 mod settings;
 mod shard;
@@ -39,6 +40,7 @@ mod tx;
 pub use buffer::{Buffer, BufferGuard, BufferMut, Seal};
 pub use commit::Epoch;
 pub use log::{Change, Changes, Log};
+pub use read_failures::ReadFailures;
 pub use restore::Restore;
 pub use settings::{DataSettings, Naming, Settings};
 pub use stream::{Extent, Space, Stream};
@@ -83,6 +85,8 @@ pub struct Cache {
     landed: (Mutex<()>, Condvar),
     /// The first write that failed; nothing is changed after it.
     failure: Mutex<Option<Error>>,
+    /// Metadata that could not be read.
+    read_failures: ReadFailures,
 }
 
 impl Drop for Cache {
@@ -109,6 +113,7 @@ impl Cache {
             flushing: Mutex::default(),
             landed: (Mutex::new(()), Condvar::new()),
             failure: Mutex::default(),
+            read_failures: ReadFailures::default(),
         }
     }
 
@@ -197,8 +202,28 @@ impl Cache {
     /// When the device fails to read.
     pub fn get(&self, at: u64, len: usize, seal: Option<&Arc<dyn Seal>>) -> Result<Buffer<'_>> {
         let slot = self.slot(at, len, seal)?;
-        slot.load(&*self.device)?;
+        self.load(&slot)?;
         Ok(Buffer::new(self, slot))
+    }
+
+    /// Reads metadata past the buffers, where it should not push out others.
+    ///
+    /// # Errors
+    /// When the device fails to read.
+    pub fn read_unbuffered(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        let read = self.device.read_at(at, bytes);
+        self.read_failures.note(at, bytes.len(), read)
+    }
+
+    /// Returns what metadata the device could not read: buffers, and what is read past them.
+    #[must_use]
+    pub fn read_failures(&self) -> ReadFailures {
+        self.read_failures.clone()
+    }
+
+    /// Reads the bytes of a slot from the device unless they are here.
+    fn load(&self, slot: &Slot) -> Result<()> {
+        self.read_failures.note(slot.at(), slot.len(), slot.load(&*self.device))
     }
 
     /// Returns a buffer of zeros for space that was free, without reading it.
@@ -314,10 +339,10 @@ impl Cache {
     /// Replaces a slot by one of another length that keeps the bytes common to both.
     pub(crate) fn resize_slot(&self, old: &Arc<Slot>, len: usize) -> Result<()> {
         let at = old.at();
-        old.load(&*self.device)?;
+        self.load(old)?;
         let mut tail = vec![0; len.saturating_sub(old.len())];
         if !tail.is_empty() {
-            self.device.read_at(at + old.len() as u64, &mut tail)?;
+            self.read_unbuffered(at + old.len() as u64, &mut tail)?;
         }
         let slot = Arc::new(old.resized(len, &tail, self.sector()));
         let committed = self.log.as_ref().is_some_and(|log| log.replace(&slot));

@@ -112,36 +112,47 @@ fn files_do_not_pile_up() {
     assert_eq!(device.to_bytes()[(3 * PENDING_STREAMS - 1) * 4096], 7);
 }
 
-/// A device whose writes can be made to fail, and whose flushes can.
-struct Failing(MemoryDevice, AtomicBool, AtomicBool);
+/// A device whose reads, writes and flushes can be made to fail.
+struct Failing {
+    device: MemoryDevice,
+    reads: AtomicBool,
+    writes: AtomicBool,
+    flushes: AtomicBool,
+}
 
 impl Failing {
     fn new() -> Arc<Self> {
-        Arc::new(Self(MemoryDevice::new(1 << 20), AtomicBool::new(false), AtomicBool::new(false)))
+        let works = || AtomicBool::new(false);
+        let device = MemoryDevice::new(1 << 20);
+        Arc::new(Self { device, reads: works(), writes: works(), flushes: works() })
     }
 }
 
 impl Device for Failing {
     fn info(&self) -> &Info {
-        self.0.info()
+        self.device.info()
     }
     fn submit(&self, request: Request) -> Result<Ticket> {
-        if request.op == spindle_device::Op::Write && self.1.load(Ordering::Relaxed) {
-            return Err(Error::io("failing", "write", std::io::ErrorKind::Other.into()));
+        let (fails, action) = match request.op {
+            spindle_device::Op::Read => (&self.reads, "read"),
+            spindle_device::Op::Write => (&self.writes, "write"),
+        };
+        if fails.load(Ordering::Relaxed) {
+            return Err(Error::io("failing", action, std::io::ErrorKind::Other.into()));
         }
-        self.0.submit(request)
+        self.device.submit(request)
     }
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        self.0.wait(ticket)
+        self.device.wait(ticket)
     }
     fn flush(&self) -> Result<()> {
-        if self.2.load(Ordering::Relaxed) {
+        if self.flushes.load(Ordering::Relaxed) {
             return Err(Error::io("failing", "flush", std::io::ErrorKind::Other.into()));
         }
-        self.0.flush()
+        self.device.flush()
     }
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.0.discard(offset, len)
+        self.device.discard(offset, len)
     }
 }
 
@@ -150,15 +161,48 @@ impl Device for Failing {
 #[test]
 fn a_failed_write_latches() {
     let device = Failing::new();
-    device.1.store(true, Ordering::Relaxed);
+    device.writes.store(true, Ordering::Relaxed);
     let cache = Cache::new(device.clone(), Arc::new(SystemClock), Settings::default());
     let tx = cache.begin(0).unwrap().unwrap();
     cache.get(0, 512, None).unwrap().write(&tx).bytes_mut(0..1)[0] = 1;
     tx.commit();
     assert!(cache.sync().is_err());
-    device.1.store(false, Ordering::Relaxed);
+    device.writes.store(false, Ordering::Relaxed);
     assert!(matches!(cache.begin(0), Err(Error::Latched { .. })));
     assert!(cache.get(4096, 512, None).is_ok());
+}
+
+/// Promise: metadata that the device could not read, in a buffer or past it, is known until it is
+/// read; data of a file that cannot be read is not metadata.
+#[test]
+fn unread_metadata_is_remembered() {
+    let device = Failing::new();
+    let open = || Cache::new(device.clone(), Arc::new(SystemClock), Settings::default());
+    let refuse = |refuses| device.reads.store(refuses, Ordering::Relaxed);
+    let reads: [fn(&Cache) -> bool; 3] = [
+        |cache| cache.get(4096, 1024, None).is_ok(),
+        |cache| cache.read_unbuffered(4096, &mut [0; 1024]).is_ok(),
+        |cache| cache.resize_slot(&cache.slot(4096, 1024, None).unwrap(), 2048).is_ok(),
+    ];
+    for read in reads {
+        let cache = open();
+        refuse(true);
+        assert!(!read(&cache) && cache.read_failures().remain());
+        refuse(false);
+        cache.forget(4096);
+        assert!(cache.get(8192, 512, None).is_ok() && cache.get(4096, 512, None).is_ok());
+        assert!(cache.read_failures().remain());
+        cache.forget(4096);
+        assert!(cache.get(4096, 1024, None).is_ok() && !cache.read_failures().remain());
+    }
+    let cache = open();
+    let stream = cache.stream(4096, 1);
+    let data = || {
+        let bmap = |_, _| Ok::<_, Error>(Extent { at: Some(4096), blocks: 1 });
+        cache.read(&stream, 4096, 0, &mut [0; 512], bmap)
+    };
+    refuse(true);
+    assert!(data().is_err() && !cache.read_failures().remain());
 }
 
 /// A log that only flushes its device.
@@ -605,9 +649,9 @@ fn every_failure_latches() {
             Cache::new(device.clone(), clock, settings)
         };
         change(&cache);
-        device.2.store(true, Ordering::Relaxed);
+        device.flushes.store(true, Ordering::Relaxed);
         assert!(fail(&cache).is_err(), "{way}");
-        device.2.store(false, Ordering::Relaxed);
+        device.flushes.store(false, Ordering::Relaxed);
         assert!(matches!(cache.begin(0), Err(Error::Latched { .. })), "{way}");
         let promise = if logged { commit(&cache) } else { cache.sync() };
         assert!(matches!(promise, Err(Error::Latched { .. })), "{way}");

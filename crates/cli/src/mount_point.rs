@@ -1,6 +1,7 @@
 //! Mount points as names of what is mounted there, as the tools of BSD take them.
 
 use crate::error::{Failure, Result};
+use crate::text;
 use spindle::control::{Name, Request, request};
 use spindle::mounted::Description;
 use spindle::set::MountedAt;
@@ -27,9 +28,15 @@ pub fn on(name: &Path) -> Result<Option<FuseMount>> {
 /// that to this user.
 pub fn of_image(spec: &Spec) -> Option<MountedAt> {
     let name = Name::of_image(spec).ok()?;
-    let Description { dir, read_only, .. } =
+    let Description { dir, read_only, detached, .. } =
         request(&name, &Request::Describe, &mut |_| Ok(())).ok().flatten()?;
-    Some(MountedAt { dir, read_only })
+    Some(MountedAt { dir, read_only, detached })
+}
+
+/// Returns where something is mounted, in words.
+pub fn place(at: &MountedAt) -> String {
+    let dir = text::quoted(at.dir.as_bytes());
+    if at.detached { format!("and in use, but detached from {dir} (umount -l)") } else { format!("on {dir}") }
 }
 
 /// Returns the image that is mounted on the directory `name`; none if that is no directory.

@@ -96,12 +96,23 @@ impl Answering for Mount {
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
             Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
             Request::Snapshot(path) => serde_json::to_value(self.image.make_snapshot(path)?),
-            Request::Describe => serde_json::to_value(self.image.describe(self.remounter.mount_point())?),
+            Request::Unmount => {
+                self.remounter.unmount().map_err(|error| Error::new(error.to_string()))?;
+                Ok(Value::Null)
+            }
+            Request::Describe => {
+                let (dir, detached) = (self.remounter.mount_point(), self.remounter.is_detached());
+                serde_json::to_value(self.image.describe(dir, detached)?)
+            }
             Request::Remount(text) => {
                 self.remount(text)?;
                 Ok(Value::Null)
             }
         };
         done.map_err(|error| Error::new(error.to_string()))
+    }
+
+    fn is_for_all(&self, request: &Request) -> bool {
+        matches!(request, Request::Unmount) && self.options.lock().any_user_unmounts
     }
 }

@@ -8,7 +8,7 @@ use spindle_conformance::reluctant::Reluctant;
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Parameters, Plan};
-use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions};
+use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
 
@@ -85,5 +85,48 @@ fn a_commit_is_tried_again() {
         fs.unmount().unwrap();
         let report = check(&*device, &check::Options::default(), &mut |_| ()).unwrap();
         assert_eq!(report.findings, [], "{dialect:?}");
+    }
+}
+
+/// Promise: a file system that was changed is not marked clean while there is metadata that could
+/// not be read, with a log and without; it is if that was read later, or was the data of a file.
+#[test]
+fn unread_metadata_keeps_it_in_use() {
+    type Read = fn(&Ffs, Ino) -> bool;
+    let names: Read = |fs, dir| fs.lookup(dir, b"file").map(|attr| fs.forget(attr.ino, 1)).is_ok();
+    let data: Read = |fs, _| {
+        let file = fs.lookup(fs.root(), b"data").unwrap().ino;
+        let read = fs.read(file, 0, &mut [0; 100]);
+        fs.forget(file, 1);
+        read.is_ok()
+    };
+    for log in [LogUse::Wanted, LogUse::Never] {
+        for (read, again, clean) in [(names, false, false), (names, true, true), (data, false, true)] {
+            let clock = Arc::new(ManualClock::at(1_700_000_000));
+            let device = format(&Parameters::new(16 << 20), &clock);
+            let options = OpenOptions { log, ..OpenOptions::default() };
+            let open = || Ffs::open(device.clone(), clock.clone(), &options).unwrap();
+            let fs = open();
+            let node = NewNode::new(FileKind::Directory, 0o755);
+            let dir = fs.create(fs.root(), b"dir", &node, Privilege::Root).unwrap().ino;
+            let node = NewNode::new(FileKind::Regular, 0o644);
+            fs.create(dir, b"file", &node, Privilege::Root).unwrap();
+            fs.write(create(&fs, "data"), 0, &[7; 100], Privilege::User).unwrap();
+            fs.unmount().unwrap();
+
+            let fs = open();
+            create(&fs, "changes it");
+            let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+            let file = fs.lookup(fs.root(), b"data").unwrap().ino;
+            device.refuse(true);
+            assert!(!read(&fs, dir));
+            device.refuse(false);
+            assert!(!again || read(&fs, dir));
+            fs.forget(dir, 1);
+            fs.forget(file, 1);
+            fs.unmount().unwrap();
+            assert_eq!(Superblock::open(&*device).unwrap().is_clean(), clean, "{log:?}, again: {again}");
+            assert_eq!(open().read_only(), !clean);
+        }
     }
 }

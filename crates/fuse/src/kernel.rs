@@ -114,6 +114,10 @@ fn mount_directly(dir: &Path, source: &str, options: &MountOptions) -> Result<Ow
     if let Some(device) = options.block_device.as_deref().filter(|_| options.fsname.is_none()) {
         match mount("fuseblk", device, &format!("{data},blksize={BLOCK_BYTES}")) {
             Ok(()) => return Ok(fuse.into()),
+            // Nothing has to be made durable.
+            Err(error) if options.read_only => {
+                log::info!("{}: cannot mount it as a block device: {error}", device.display());
+            }
             Err(error) => {
                 log::warn!(
                     "{}: cannot mount it as a block device, so sync(2) will not make it durable: {error}",

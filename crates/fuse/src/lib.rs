@@ -57,6 +57,7 @@ mod lost_writes;
 mod mountinfo;
 mod nodes;
 mod options;
+mod processes;
 mod protocol;
 mod readdir;
 mod record;

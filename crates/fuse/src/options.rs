@@ -74,6 +74,8 @@ pub struct MountOptions {
     pub fsname: Option<String>,
     /// `subtype=`: the type shown is `fuse.` and this.
     pub subtype: String,
+    /// `users`: any user may unmount it, as mount(8) promises; for the caller.
+    pub any_user_unmounts: bool,
     /// `auto_unmount`: unmount even if the daemon is killed; needs `fusermount3`.
     pub auto_unmount: bool,
     /// `suid`, `nosuid`: honour set-id bits; only for root. `None` is the default of the caller; if
@@ -157,6 +159,7 @@ impl Default for MountOptions {
             block_device: None,
             fsname: None,
             subtype: "spindle".into(),
+            any_user_unmounts: false,
             auto_unmount: false,
             suid: None,
             dev: None,
@@ -241,6 +244,7 @@ impl MountOptions {
                 force: self.force,
                 user_quota: self.user_quota.clone(),
                 group_quota: self.group_quota.clone(),
+                any_user_unmounts: self.any_user_unmounts,
                 ..new.clone()
             };
             if rest != *self {
@@ -398,7 +402,7 @@ mod tests {
     #[test]
     fn fstab_options_are_ignored() {
         let text =
-            "defaults,_netdev,nofail,noauto,user,users,x-systemd.automount,x-gvfs-name=a b,,comment=hello";
+            "defaults,_netdev,nofail,noauto,user,group,x-systemd.automount,x-gvfs-name=a b,,comment=hello";
         assert_eq!(parsed(text), MountOptions::default());
     }
 

@@ -46,12 +46,14 @@ pub fn serve<T>(
     let served = session.join();
     drop(line);
     let finished = fs.unmount().map_err(Error::from);
+    let outcome = announced.and(served).and(finished);
+    let said = || outcome.as_ref().map(|&()| ()).map_err(ToString::to_string);
+    session.report(said());
     drop(kept);
     // Now umount(2) of a block device returns.
     drop(session);
-    let outcome = announced.and(served).and(finished);
     if let Some(record) = record {
-        record.finish(outcome.as_ref().map(|&()| ()).map_err(ToString::to_string));
+        record.finish(said());
     }
     outcome
 }

@@ -30,10 +30,11 @@
 //! - The numbers of inodes are the kernel's numbers ([`NodeIds`]), and every entry has its
 //!   generation. So a file handle is good as long as its file has a name, also when the kernel has
 //!   forgotten the file, and on the next mount.
-//! - With extended attributes the server requests `HANDLE_KILLPRIV_V2`: otherwise the kernel looks
-//!   up `security.capability` at every write. In return the server must clear the set-id bits of a
-//!   file that is written, truncated or given to another owner, and must invalidate the attributes
-//!   in the kernel ([`Inner::clear_setid`]).
+//! - The server requests `HANDLE_KILLPRIV_V2`: otherwise the kernel looks up `security.capability`
+//!   at every write, and leaves a set-group-id bit that it would clear on its own file systems. In
+//!   return the server must clear the set-id bits of a file that is written, truncated or given to
+//!   another owner, and must invalidate the attributes in the kernel ([`Inner::clear_setid`]). It
+//!   looks up the groups of the caller for it where they count ([`Processes`]).
 //! - If the file system has access control lists of POSIX.1e, the kernel enforces them
 //!   (`POSIX_ACL`): it asks for the list of each file that somebody but its owner uses, once, and
 //!   forgets it when it changes mode or list. It knows nothing of default lists: a new file gets
@@ -53,6 +54,7 @@ use crate::deferred::{DeferredRequests, ExpectedSpace};
 use crate::lost_writes::LostWrites;
 use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
+use crate::processes::Processes;
 use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
 use observed::Observed;
 use spindle_clock::RwLock;
@@ -61,6 +63,7 @@ use spindle_vfs::{
     APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
     Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
 };
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,6 +81,9 @@ const MAX_BACKGROUND: u16 = 64;
 pub(crate) const PROBE: &str = ".spindle: does opening take a request?";
 /// Number of that file, which no file system uses.
 const PROBE_NODE: NodeId = NodeId(u64::MAX);
+
+/// The set-group-id bit of a mode (POSIX `S_ISGID`).
+const SET_GID: u32 = 0o2000;
 
 thread_local! {
     /// Buffer for the data of reads; each worker thread has its own.
@@ -103,6 +109,7 @@ pub(crate) struct Inner {
     /// Applies the group rule and the file flags; the kernel has checked permissions.
     vfs: Vfs,
     state: Arc<ServerState>,
+    processes: Processes,
     xattrs: bool,
     /// The kernel enforces access control lists.
     acls: bool,
@@ -139,6 +146,7 @@ impl Server {
         fs: Arc<dyn FileSystem>,
         options: &MountOptions,
         state: Arc<ServerState>,
+        processes: Processes,
         observer: Option<Arc<dyn Observer>>,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -151,6 +159,7 @@ impl Server {
             },
             vfs: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
             state,
+            processes,
             xattrs: options.xattrs && fs.limits().xattrs,
             acls: fs.limits().acls && !options.changes_shown_attrs(),
             zero_message_open: AtomicBool::new(true),
@@ -260,9 +269,15 @@ impl Inner {
         name: Option<&[u8]>,
         node: &NewNode<'_>,
     ) -> Result<Attr> {
+        // Only then the groups of the caller decide about the mode.
+        let by = if node.perm & SET_GID == 0 {
+            Cow::Borrowed(by)
+        } else {
+            Cow::Owned(self.processes.with_groups(by))
+        };
         let attr = match name {
-            Some(name) => self.vfs.create(by, parent, name, node)?,
-            None => self.vfs.create_unnamed(by, parent, node)?,
+            Some(name) => self.vfs.create(&by, parent, name, node)?,
+            None => self.vfs.create_unnamed(&by, parent, node)?,
         };
         self.state.lost_writes.note_created(attr.ino);
         self.note_change();
@@ -279,7 +294,7 @@ impl Inner {
         })?;
         let share = if cached { self.late_privilege } else { by.privilege() };
         if flags & write::KILL_SUIDGID != 0 {
-            self.clear_setid(ino)?;
+            self.clear_setid(by, ino)?;
         }
         // Without `writeback` the kernel also sends pages of mapped files late, but no
         // times.
@@ -321,13 +336,20 @@ impl Inner {
     }
 
     /// Clears the set-id bits, after a change of content or owner by a user without privilege.
-    fn clear_setid(&self, ino: Ino) -> Result<()> {
+    fn clear_setid(&self, by: &Cred<'_>, ino: Ino) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
-        if let Some(perm) = without_setid(&attr) {
+        if let Some(perm) = self.without_setid(&attr, by) {
             self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, Privilege::User)?;
             self.invalidate_attributes(ino);
         }
         Ok(())
+    }
+
+    /// Returns the permission bits without set-id bits, if the file has set-id bits to clear.
+    fn without_setid(&self, attr: &Attr, by: &Cred<'_>) -> Option<u32> {
+        let in_group = || by.is_root() || self.processes.with_groups(by).in_group(attr.gid);
+        let perm = without_set_id(attr.perm, in_group);
+        (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
     }
 
     /// Invalidates the attributes in the kernel, and replies with older attributes that are in
@@ -342,6 +364,18 @@ impl Inner {
         }
     }
 
+    /// Has the kernel drop the pages of a file from `offset` on, once the present request is
+    /// answered: file flags forbid what was stored into them, so nobody may read it there.
+    fn drop_pages(&self, node: NodeId, offset: u64) {
+        let ino = self.ino(node);
+        let from = i64::try_from(offset).unwrap_or(i64::MAX);
+        self.state.seeks.push(Box::new(move |notifier| {
+            if let Err(error) = notifier.inval_inode(node, from) {
+                log::debug!("inode {} keeps pages that could not be written: {error}", ino.0);
+            }
+        }));
+    }
+
     /// Returns the owner to set. With `uid=` and `gid=` the owner cannot be changed, and a
     /// change to the shown owner does nothing.
     fn check_owner(shown: Option<u32>, wanted: Option<u32>) -> Result<Option<u32>> {
@@ -352,12 +386,12 @@ impl Inner {
         }
     }
 
-    fn set_attributes(&self, req: &Request, ino: Ino, mut set: SetAttr) -> Result<Attr> {
+    fn set_attributes(&self, req: &Request, ino: Ino, mut set: SetAttr, of_open: bool) -> Result<Attr> {
         set.uid = Self::check_owner(self.shown_attrs.uid, set.uid)?;
         set.gid = Self::check_owner(self.shown_attrs.gid, set.gid)?;
         let changes_owner = set.uid.is_some() || set.gid.is_some();
         if set.perm.is_none() && (changes_owner || (set.size.is_some() && req.uid() != 0)) {
-            set.perm = without_setid(&self.fs.getattr(ino)?);
+            set.perm = self.without_setid(&self.fs.getattr(ino)?, &cred(req));
         }
         if set == SetAttr::default() {
             return self.fs.getattr(ino);
@@ -370,7 +404,12 @@ impl Inner {
                 return Ok(attr);
             }
         }
-        let attr = self.vfs.setattr(&cred(req), ino, &set, None)?;
+        let attr = if of_open && is_writeback_of_times(&set) {
+            // Of a write that was permitted. If a program sets times, no handle comes with them.
+            self.fs.setattr(ino, &set, Privilege::User)?
+        } else {
+            self.vfs.setattr(&cred(req), ino, &set, None)?
+        };
         self.note_change();
         if let Some(size) = set.size {
             self.state.lost_writes.note_truncated(ino, size);
@@ -441,12 +480,6 @@ fn cred(req: &Request) -> Cred<'static> {
 fn is_writeback_of_times(set: &SetAttr) -> bool {
     let times = SetAttr { mtime: set.mtime, ctime: set.ctime, ..SetAttr::default() };
     set.ctime.is_some() && *set == times
-}
-
-/// Returns the permission bits without set-id bits, if the file has set-id bits to clear.
-fn without_setid(attr: &Attr) -> Option<u32> {
-    let perm = without_set_id(attr.perm);
-    (attr.kind == FileKind::Regular && perm != attr.perm).then_some(perm)
 }
 
 /// Returns a node to create. With access control lists the kernel leaves the umask to us; otherwise

@@ -14,10 +14,12 @@
 use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
+use crate::processes::Processes;
 use crate::protocol::{Connection, Handler, NodeId, Operation, Reply, Request};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
+use crate::waiting::retry_while_busy;
 use crate::{Error, MountOptions, Result};
-use spindle_clock::{Condvar, Mutex};
+use spindle_clock::{Condvar, Mutex, SystemClock};
 use spindle_vfs::{FileSystem, Ino, Observer};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -40,6 +42,8 @@ struct State {
     released: bool,
     /// [`GRACE`] is over.
     given_up: bool,
+    /// What became of the image, or the reason why it is not complete.
+    outcome: Option<std::result::Result<(), String>>,
 }
 
 #[derive(Debug)]
@@ -121,6 +125,7 @@ pub struct Attachment {
     mount_point: PathBuf,
     source: String,
     options: MountOptions,
+    processes: Processes,
     /// None when it has been taken back, or is served.
     kernel: Option<KernelMount>,
 }
@@ -138,7 +143,8 @@ impl Attachment {
             return Err(Error::mount("mount on", &mount_point, nix::errno::Errno::ENOTDIR));
         }
         let source = options.fsname.as_deref().unwrap_or(source).to_owned();
-        let mut attachment = Self { mount_point, source, options: options.clone(), kernel: None };
+        let processes = Processes::open();
+        let mut attachment = Self { mount_point, source, options: options.clone(), processes, kernel: None };
         attachment.attach()?;
         Ok(attachment)
     }
@@ -172,7 +178,8 @@ impl Attachment {
         let Some(kernel) = self.kernel.take() else {
             return Err(Error::State("the mount is gone".into()));
         };
-        start(kernel, fs, self.mount_point.clone(), &self.options, observer)
+        let processes = std::mem::take(&mut self.processes);
+        start(kernel, fs, self.mount_point.clone(), &self.options, processes, observer)
     }
 }
 
@@ -204,11 +211,12 @@ fn start(
     fs: Arc<dyn FileSystem>,
     mount_point: PathBuf,
     options: &MountOptions,
+    processes: Processes,
     observer: Option<Arc<dyn Observer>>,
 ) -> Result<Session> {
     let server_state = Arc::new(ServerState::default());
     let is_observed = observer.is_some();
-    let server = Server::new(Arc::clone(&fs), options, Arc::clone(&server_state), observer);
+    let server = Server::new(Arc::clone(&fs), options, Arc::clone(&server_state), processes, observer);
     let connection = match Connection::open(fd, |negotiation| server.negotiate(negotiation)) {
         Ok(connection) => connection,
         Err(source) => {
@@ -345,6 +353,12 @@ impl Session {
         }
     }
 
+    /// Lets [`Remounter::unmount`] return what became of the image.
+    pub(crate) fn report(&self, outcome: std::result::Result<(), String>) {
+        self.shared.state.lock().outcome = Some(outcome);
+        self.shared.changed.notify_all();
+    }
+
     fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !Shared::is_over(&state) {
@@ -402,6 +416,34 @@ impl Remounter {
     #[must_use]
     pub fn mount_point(&self) -> &Path {
         &self.shared.mount_point
+    }
+
+    /// Unmounts for another process if nothing is in use, and waits until the image is complete.
+    ///
+    /// # Errors
+    /// If it is in use ([`Error::is_busy`]), or if the image may be incomplete.
+    pub fn unmount(&self) -> Result<()> {
+        // This process calls umount(2), which must not wait for it.
+        self.shared.state.lock().released = true;
+        let unmounter = Unmounter(Arc::clone(&self.shared));
+        if let Err(error) = retry_while_busy(&SystemClock, || unmounter.unmount()) {
+            self.shared.state.lock().released = false;
+            return Err(error);
+        }
+        let mut state = self.shared.state.lock();
+        loop {
+            match &state.outcome {
+                Some(outcome) => return outcome.clone().map_err(Error::State),
+                None => self.shared.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Returns true if the file system is mounted nowhere that this process sees, and only still in
+    /// use.
+    #[must_use]
+    pub fn is_detached(&self) -> bool {
+        mountinfo::is_mounted(self.shared.device).is_ok_and(|is_mounted| !is_mounted)
     }
 
     /// Gives the mount what of `options` concerns the kernel and the commits. Before it becomes

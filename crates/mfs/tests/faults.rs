@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{ManualClock, Timestamp};
 use spindle_conformance::random::seed;
+use spindle_conformance::reluctant::Reluctant;
 use spindle_device::{Device, MemoryDevice};
 use spindle_mfs::check::check;
 use spindle_mfs::newfs::{Member, NewArea, Wishes, make};
@@ -185,4 +186,32 @@ fn a_log_is_lost_with_another_copy() {
     write(&fs, "with the new log", b"bytes").unwrap();
     fs.unmount().unwrap();
     assert!(Set::open(&devices).unwrap().label.areas.iter().all(|area| !area.lost));
+}
+
+/// Promise: a set that was changed is marked damaged while there is metadata that could not be
+/// read, and of which there is no other copy; it is clean if that was read later.
+#[test]
+fn unread_metadata_is_damage() {
+    for read_later in [false, true] {
+        let device = Arc::new(Reluctant::new(Arc::new(MemoryDevice::new(24 << 20))));
+        let devices: Vec<Arc<dyn Device>> = vec![device.clone()];
+        let areas = [Role::Control, Role::Data, Role::Log].map(NewArea::of).into();
+        let member = Member { device: devices[0].clone(), areas };
+        make(&[member], &Wishes::new(), &ManualClock::at(0), &mut StdRng::seed_from_u64(0)).unwrap();
+        let fs = open(&devices).unwrap();
+        let dir = fs.create(fs.root(), b"dir", &NewNode::new(FileKind::Directory, 0o755), BY).unwrap().ino;
+        fs.create(dir, b"file", &NewNode::new(FileKind::Regular, 0o644), BY).unwrap();
+        fs.unmount().unwrap();
+
+        let fs = open(&devices).unwrap();
+        write(&fs, "changes it", b"bytes").unwrap();
+        let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+        device.refuse(true);
+        assert!(matches!(fs.lookup(dir, b"file"), Err(spindle_vfs::Error::Device(_))));
+        device.refuse(false);
+        assert!(!read_later || fs.lookup(dir, b"file").is_ok());
+        fs.unmount().unwrap();
+        let again = open(&devices).unwrap();
+        assert_eq!(again.read_only(), !read_later);
+    }
 }

@@ -4,7 +4,7 @@
 //! mount, and one of what is mounted, the set or the image; either leads to it. A request is a
 //! [`Request`] as a line of JSON; the answers are lines too: progress, and at the end the outcome
 //! or an error. If the other end closes its half of the connection, the work is interrupted. Only
-//! root and the user of the mount are served; and a process that has taken a name, but does not
+//! root and the user of the mount are served, but for what a mount allows to all; and a process that has taken a name, but does not
 //! serve the mount, is not asked: see [`Name`].
 
 use crate::error::{Error, Result};
@@ -46,6 +46,9 @@ pub enum Request {
     Snapshot(Vec<u8>),
     /// Change the mount as these options of `-o` say.
     Remount(String),
+    /// Unmount it; any user may ask for that if the mount allows it. The answer comes when the image
+    /// is complete.
+    Unmount,
     /// Say what is mounted where; the answer is a [`Description`](crate::mounted::Description).
     Describe,
 }
@@ -57,6 +60,9 @@ pub trait Answering: Send + Sync {
     /// # Errors
     /// Why it was not done.
     fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value>;
+
+    /// Returns true if any user may ask for this.
+    fn is_for_all(&self, request: &Request) -> bool;
 }
 
 /// A name under which a mount is asked. Any user can take any name that is free; so who asks
@@ -248,11 +254,17 @@ fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> i
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_MAX)).read_line(&mut line)?;
-    if !is_trusted(stream, None) {
-        let refused = "only root and the user of the mount can change it or ask about it";
+    let request: Request = serde_json::from_str(&line)?;
+    if !is_trusted(stream, None) && !answering.is_for_all(&request) {
+        let refused = match request {
+            Request::Unmount => {
+                "another user has mounted it; only that user and root can unmount it, unless it was mounted \
+                 with the option users"
+            }
+            _ => "only root and the user of the mount can change it or ask about it",
+        };
         return send(stream, &Answer::Failed(refused.into()));
     }
-    let request: Request = serde_json::from_str(&line)?;
     log::info!("asked of the mount: {request:?}");
     let mut report = |Progress { done, total }| {
         if stop.load(Ordering::Acquire) {

@@ -30,6 +30,9 @@ pub struct Description {
     pub dir: String,
     /// Nothing can be changed.
     pub read_only: bool,
+    /// It is not on the directory any more, but still in use (`umount -l`).
+    #[serde(default)]
+    pub detached: bool,
     /// Of a set: what of its storage is used.
     pub storage: Option<StorageUse>,
 }
@@ -146,16 +149,17 @@ impl MountedImage {
         self.look(|image| image.make_snapshot(path))
     }
 
-    /// Returns what is mounted on the directory `dir`.
+    /// Returns what is mounted on the directory `dir`, or was until it was `detached`.
     ///
     /// # Errors
     /// If it could not be opened again at a remount.
-    pub fn describe(&self, dir: &Path) -> Result<Description> {
+    pub fn describe(&self, dir: &Path, detached: bool) -> Result<Description> {
         self.look(|image| {
             Ok(Description {
                 image: self.spec.to_string(),
                 dir: dir.to_string_lossy().into_owned(),
                 read_only: image.fs().read_only(),
+                detached,
                 storage: match &image.kind {
                     Opened::Mfs(mfs, _) => Some(mfs.storage_use()),
                     Opened::Ffs(_) | Opened::Old(_) => None,
@@ -234,14 +238,16 @@ impl FileSystem for MountedImage {
         self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
     }
 
-    /// Fails too if damage was met while it could be changed: it is not marked clean then.
+    /// Fails too if damage was met while it could be changed, or metadata could not be read: it is
+    /// not marked clean then.
     fn unmount(&self) -> spindle_vfs::Result<()> {
         *self.unmounted.write() = true;
         let could_change = !self.read_only();
         let unmounted = self.with(|fs| fs.unmount()).and_then(|()| {
             let is_damaged = self.image.read().as_ref().is_some_and(|image| image.tree.is_damaged());
             if could_change && is_damaged {
-                let what = "damage was met while it was mounted; check it with spindle fsck";
+                let what = "damage was met while it was mounted, or metadata that could not be read; \
+                            check it with spindle fsck";
                 return Err(spindle_vfs::Error::corrupt(what, self.spec.to_string()));
             }
             Ok(())

@@ -2,8 +2,9 @@
 //! is damaged.
 //!
 //! The superblock says "in use" on the device before the first change is made to anything else. A
-//! file system in which damage was met is never marked clean.
+//! file system in which damage was met, or whose metadata could not be read, is never marked clean.
 
+use spindle_cache::ReadFailures;
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,8 @@ pub struct Condition {
     /// True once the superblock on the device says "in use".
     marked: Mutex<bool>,
     damaged: AtomicBool,
+    /// Metadata that the device could not read.
+    unread: ReadFailures,
     passed_over: Mutex<Vec<String>>,
 }
 
@@ -31,13 +34,15 @@ pub struct Condition {
 const REMEMBERED: usize = 10_000;
 
 impl Condition {
-    /// Returns the condition of a file system that has just been opened.
+    /// Returns the condition of a file system that has just been opened; `unread` is that of its
+    /// cache.
     #[must_use]
-    pub fn new(read_only: bool) -> Self {
+    pub fn new(read_only: bool, unread: ReadFailures) -> Self {
         Self {
             read_only: read_only.into(),
             marked: Mutex::new(false),
             damaged: false.into(),
+            unread,
             passed_over: Mutex::new(Vec::new()),
         }
     }
@@ -123,9 +128,9 @@ impl Condition {
         self.damaged.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns true if damage was met.
+    /// Returns true if damage was met, or metadata could not be read and was not read later.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Relaxed)
+        self.damaged.load(Ordering::Relaxed) || self.unread.remain()
     }
 
     /// Refuses all further changes.

@@ -15,7 +15,8 @@ pub trait Remount: Send + Sync {
     /// [`spindle_vfs::Error::Stale`] if it is not.
     fn take_references(&self, ino: Ino, count: u64) -> Result<()>;
 
-    /// Returns true if damage was met since it was opened.
+    /// Returns true if damage was met since it was opened, or metadata could not be read and
+    /// was not read later.
     fn is_damaged(&self) -> bool;
 }
 

@@ -1,4 +1,5 @@
-//! A device that refuses to read for a while: what could not be freed is reported.
+//! A device that refuses to read for a while: what could not be freed is reported, and what could
+//! not be read keeps the file system in use.
 
 mod support;
 
@@ -37,5 +38,24 @@ fn an_unfreed_file_is_reported() {
             let fs = V7::open(device, victim.clock.clone(), &OpenOptions::default()).unwrap();
             assert!(fs.statfs().unwrap().bfree > free);
         }
+    }
+}
+
+/// Promise: a file system that was changed is not marked clean while there is metadata that could
+/// not be read; it is if that was read later.
+#[test]
+fn unread_metadata_keeps_it_in_use() {
+    for read_later in [false, true] {
+        let victim = Victim::new(Format::sysv(Endian::Little));
+        let device = Arc::new(Reluctant::new(victim.device.clone()));
+        let fs = V7::open(device.clone(), victim.clock.clone(), &OpenOptions::default()).unwrap();
+        make(&fs, fs.root(), b"changes it", FileKind::Regular);
+        let dir = fs.lookup(fs.root(), b"dir").unwrap().ino;
+        device.refuse(true);
+        assert!(matches!(fs.lookup(dir, b"file"), Err(Error::Device(_))));
+        device.refuse(false);
+        assert!(!read_later || fs.lookup(dir, b"file").is_ok());
+        fs.unmount().unwrap();
+        assert_eq!(Superblock::open(&*device, None).unwrap().superblock.is_clean(), read_later);
     }
 }

@@ -183,12 +183,13 @@ pub fn permit_removal(dir: &Attr, acl: Option<&Acl>, attr: &Attr, cred: &Cred<'_
     if free { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// Returns the mode without the set-id bits, which a change by another user clears. Set-group-id
-/// without group execute permission has another meaning (System V's mandatory locking) and stays.
-#[must_use]
-pub const fn without_set_id(perm: u32) -> u32 {
+/// Returns the mode without the set-id bits, which a change by a user clears. Set-group-id without
+/// group execute permission has another meaning (System V's mandatory locking): it stays if the user
+/// is `in_group`, that of the file (Linux 6.2, `setattr_should_drop_sgid`).
+pub fn without_set_id(perm: u32, in_group: impl FnOnce() -> bool) -> u32 {
     let perm = perm & !S_ISUID;
-    if perm & S_IXGRP == 0 { perm } else { perm & !S_ISGID }
+    let stays = perm & S_ISGID == 0 || perm & S_IXGRP == 0 && in_group();
+    if stays { perm } else { perm & !S_ISGID }
 }
 
 /// Checks that file flags permit applying `set` to `attr`.
@@ -258,7 +259,7 @@ pub fn permit_setattr(
             *perm &= !S_ISGID;
         }
     } else if (chowned || truncated) && attr.perm & (S_ISUID | S_ISGID) != 0 {
-        set.perm = Some(without_set_id(attr.perm));
+        set.perm = Some(without_set_id(attr.perm, || cred.is_root() || cred.in_group(attr.gid)));
     }
     Ok(set)
 }
@@ -471,10 +472,15 @@ pub(crate) mod tests {
         let chown = SetAttr { gid: Some(10), ..none.clone() };
         assert_eq!(applied(&file, &Cred::root(), &chown), Some(0o755));
         assert_eq!(applied(&attr(FileKind::Directory, 0o6755, 1, 10), &Cred::root(), &chown), None);
-        assert_eq!(applied(&attr(FileKind::Regular, 0o6745, 1, 10), &Cred::root(), &chown), Some(0o2745));
+        let locked = attr(FileKind::Regular, 0o6745, 1, 10);
+        assert_eq!(applied(&locked, &Cred::root(), &chown), Some(0o2745));
         let cut = SetAttr { size: Some(0), ..none.clone() };
         assert_eq!(applied(&file, &Cred::user(1, 10), &cut), Some(0o755));
         assert_eq!(applied(&file, &Cred::root(), &cut), None);
+        let member = Cred { groups: [7, 10].as_slice().into(), ..Cred::user(1, 11) };
+        for (cred, perm) in [(Cred::user(1, 10), 0o2745), (member, 0o2745), (Cred::user(1, 11), 0o745)] {
+            assert_eq!(applied(&locked, &cred, &cut), Some(perm));
+        }
         let chmod = SetAttr { perm: Some(0o2755), ..none };
         assert_eq!(applied(&file, &Cred::user(1, 10), &chmod), Some(0o2755));
         assert_eq!(applied(&file, &Cred::user(1, 11), &chmod), Some(0o755));

@@ -124,6 +124,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Returns the space of what is mounted, as the mount says.
 fn of_mount(mount: &FuseMount) -> Result<Space> {
+    // To a user whom it does not let in the kernel answers with zeros, without asking the mount.
+    std::fs::metadata(&mount.dir).context(mount.dir.display())?;
     let stat = rustix::fs::statvfs(&mount.dir).context(mount.dir.display())?;
     let stat = FsStat {
         bsize: u32::try_from(stat.f_bsize).unwrap_or(u32::MAX),

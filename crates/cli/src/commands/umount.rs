@@ -3,9 +3,10 @@
 use crate::commands::mount::{MOUNT_FAILED, remount};
 use crate::error::{Context, Failure, Result};
 use crate::logger;
+use spindle::control::{Name, Request, request};
 use spindle::partition;
 use spindle_device::Spec;
-use spindle_fuse::{Umount, fuse_mounts, umount};
+use spindle_fuse::{FuseMount, Umount, fuse_mounts, umount};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -82,6 +83,17 @@ fn mount_point(named: &Path) -> Result<PathBuf> {
 }
 
 fn unmount(dir: &Path, how: Umount, read_only: bool) -> Result<()> {
+    if how != Umount::Lazy
+        && let Ok(mount) = FuseMount::on(dir)
+        && let user = rustix::process::geteuid()
+        && !user.is_root()
+        && user.as_raw() != mount.user
+    {
+        let served = Name::of_mount(&mount.device, mount.user);
+        if request::<()>(&served, &Request::Unmount, &mut |_| Ok(())).context(dir.display())?.is_some() {
+            return Ok(());
+        }
+    }
     match umount(dir, how) {
         Err(error) if read_only && error.is_busy() => {
             remount(dir, "remount,ro")?;

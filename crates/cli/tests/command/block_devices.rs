@@ -46,6 +46,10 @@ fn unknown_partitions() {
     for command in [format!("\"partx -u {name}\""), format!("\"{losetup}\"")] {
         assert!(refused.err.contains(&command), "{command} is not in {}", refused.err);
     }
+    // What is only read need not be made durable.
+    let second = run_as(&bench, "spindle", &format!("mount -o ro {name}@s1b two"));
+    assert_eq!((second.code, second.err.as_str()), (0, ""));
+    run(&bench, "umount two");
     let refused = run_as(&bench, "spindle", &format!("mount {name}@s1a two"));
     assert!(refused.err.contains("in use: process"), "{}", refused.err);
     let other = Loop(bench.shell(&losetup).trim().to_owned());
@@ -218,4 +222,27 @@ fn mounts_by_image() {
     );
     bench.check("a.img");
     bench.check("b.img@offset=1048576");
+}
+
+/// Promise: where a device has become shorter, so that directories cannot be read, the unmount of
+/// what was changed exits with 32 and does not mark it clean.
+#[test]
+fn unread_metadata_is_reported() {
+    let bench = Bench::new();
+    bench.shell("mkdir one");
+    for (image, format) in [("ufs.img", "newfs"), ("v7.img", "newfs -t v7")] {
+        let device = Loop::over(&bench, image, "32M");
+        bench.ok(&format!("{format} {}", device.0));
+        run(&bench, &format!("mount {} one", device.0));
+        bench.write("one/large", vec![7; 8 << 20]);
+        bench.shell("for n in $(seq 100); do mkdir one/d$n; touch one/d$n/file; done");
+        run(&bench, "umount one");
+        run(&bench, &format!("mount {} one", device.0));
+        bench.shell(&format!("touch one/changed; truncate -s 4M {image}; ! ls one/d*"));
+        let unmounted = run_as(&bench, "spindle", "umount one");
+        assert_eq!(unmounted.code, 32, "{image}: {}", unmounted.err);
+        bench.shell(&format!("truncate -s 32M {image}"));
+        let info = bench.run(&format!("info {}", device.0)).out;
+        assert!(info.contains("not clean"), "{image}: {info}");
+    }
 }

@@ -110,6 +110,8 @@ fn flags_of_umount8() {
         umount -l mnt
         ! mountpoint -q mnt
         kill -0 "$pid"
+        spindle info a.img | grep "mounted read-only and in use, but detached from .*mnt (umount -l)"
+        spindle info --json a.img | grep '"detached": true'
         exec 3<&-
         spindle mount a.img mnt
         umount -N $$ "$PWD/mnt"
@@ -402,6 +404,53 @@ fn users_mount() {
     );
 }
 
+/// Promise: with the option `users` any user may unmount, by umount(8) and by `spindle umount`,
+/// what another user or root has mounted; it returns when the image is complete, and refuses what
+/// is in use. With `user` only the user who has mounted it may, and is named as the one who may.
+#[test]
+fn any_user_unmounts() {
+    let bench = Bench::new();
+    let device = Loop::over(&bench, "b.img", "64m");
+    bench.ok(&format!("newfs {}", device.0));
+    in_home(
+        &bench,
+        &format!(
+            r#"ann() {{ setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }}
+            bob() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}
+            ann ./program newfs -s 64m disk.img
+            ann mkdir mnt
+            line() {{ echo "$1 $PWD/mnt spindle noauto,$2,noatime 0 0" >fstab; }}
+            line none users
+            mount --bind fstab /etc/fstab
+            # Mounts as a user, or as root, and unmounts as another.
+            each_way() {{
+                line "$2" users
+                for umount in umount "./program umount"; do
+                    $1 mount mnt
+                    $1 sh -c 'head -c 3000000 /dev/urandom >mnt/file; exec 3<mnt/file; touch mnt/open; sleep 6' &
+                    while ! $1 test -e mnt/open; do sleep 0.1; done
+                    ! bob $umount mnt 2>error
+                    grep -i busy error
+                    wait
+                    $1 rm mnt/open
+                    bob $umount mnt
+                    ! mountpoint -q mnt
+                    ./program fsck -n "$2" | grep "no problems found"
+                done
+            }}
+            each_way ann "$PWD/disk.img"
+            each_way "" "$PWD/disk.img"
+            each_way "" {}
+            line "$PWD/disk.img" user
+            ann mount mnt
+            fails 'unless it was mounted with the option users' bob ./program umount mnt
+            ! bob umount mnt
+            ann umount mnt"#,
+            device.0
+        ),
+    );
+}
+
 /// Promise: umount(8) by root, with the directory or the source, of an image or a block device,
 /// returns when the image is complete; a copy that is made at once has everything and is clean. It
 /// leaves nothing of the mount in the table of libmount.
@@ -500,6 +549,14 @@ fn mount_points_name_images() {
                 $user ./program info mnt | grep "disk.img: UFS2"
             done
             ann ./program df -h mnt | grep '62M'
+            for user in "" bob; do
+                for json in "" --json; do
+                    code=0; $user ./program df $json mnt >out 2>error || code=$?
+                    [ $code = 1 ]
+                    grep -i "mnt: permission denied" error
+                    ! grep 0 out
+                done
+            done
             ! bob ./program tunefs -m 5 disk.img 2>error
             ann ./program umount mnt
         done

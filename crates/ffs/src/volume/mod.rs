@@ -117,7 +117,7 @@ impl Volume {
             quotas: None,
             terminals: None,
             minfree: AtomicU32::new(superblock.fs.fs_minfree.clamp(0, 99).cast_unsigned()),
-            condition: Condition::new(read_only),
+            condition: Condition::new(read_only, cache.read_failures()),
             superblock: Mutex::new(superblock),
             layout,
             cache,

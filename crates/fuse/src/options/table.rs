@@ -365,6 +365,13 @@ const ROWS: &[Row] = &[
     },
     Row { words: &[plain("notrace", |o| o.trace = None)], help: "" },
     Row {
+        words: &[
+            plain("users", |o| o.any_user_unmounts = true),
+            plain("nousers", |o| o.any_user_unmounts = false),
+        ],
+        help: "any user may unmount it; in fstab, any user may also mount it",
+    },
+    Row {
         words: &[plain("auto_unmount", |o| o.auto_unmount = true)],
         help: "unmount even if the daemon is killed",
     },
@@ -373,7 +380,7 @@ const ROWS: &[Row] = &[
 /// Options in fstab for other programs: `mount(8)`, systemd, the network.
 #[rustfmt::skip]
 const FOR_OTHERS: &[&str] = &[
-    "", "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group",
+    "", "defaults", "auto", "noauto", "user", "nouser", "owner", "noowner", "group",
     "nogroup", "_rnetdev", "nofail", "_netdev", "mand", "nomand", "nodiratime", "diratime", "lazytime",
     "nolazytime", "iversion", "noiversion", "silent", "loud",
 ];

@@ -68,6 +68,8 @@ pub(crate) enum Operation<'a> {
     GetAttr,
     SetAttr {
         set: SetAttr,
+        /// The request is about an open file.
+        of_open: bool,
     },
     ReadLink,
     Symlink {
@@ -200,7 +202,10 @@ impl<'a> Operation<'a> {
         Ok(match kind {
             opcode::LOOKUP => Self::Lookup { name: f.name()? },
             opcode::GETATTR => Self::GetAttr,
-            opcode::SETATTR => Self::SetAttr { set: set_attr(&mut f)? },
+            opcode::SETATTR => {
+                let of_open = Fields(f.0).u32()? & set::HANDLE != 0;
+                Self::SetAttr { set: set_attr(&mut f)?, of_open }
+            }
             opcode::READLINK => Self::ReadLink,
             opcode::SYMLINK => Self::Symlink { name: f.name()?, target: f.name()? },
             opcode::MKNOD => {
@@ -373,10 +378,13 @@ mod tests {
         let expected = Operation::Rename { name: b"old", to: NodeId(9), new: b"new", flags: 2 };
         assert_eq!(Operation::parse(opcode::RENAME2, &rename, false), Ok(expected));
         let early = Builder::default().u32(set::MTIME).zeros(28).u64(0).u64((-2i64).cast_unsigned());
-        let early = early.u64(0).u32(0).u32(1).zeros(24).0;
+        let mut early = early.u64(0).u32(0).u32(1).zeros(24).0;
         let mtime = Some(SetTime::At(Timestamp::new(-2, 1)));
-        let expected = Operation::SetAttr { set: SetAttr { mtime, ..SetAttr::default() } };
-        assert_eq!(Operation::parse(opcode::SETATTR, &early, false), Ok(expected));
+        for of_open in [false, true] {
+            let expected = Operation::SetAttr { set: SetAttr { mtime, ..SetAttr::default() }, of_open };
+            assert_eq!(Operation::parse(opcode::SETATTR, &early, false), Ok(expected));
+            early[..4].copy_from_slice(&(set::MTIME | set::HANDLE).to_ne_bytes());
+        }
         let set = Builder::default().u32(1).u32(0).bytes(b"user.a\0v").0;
         let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 0 };
         assert_eq!(Operation::parse(opcode::SETXATTR, &set, false), Ok(expected));

@@ -3,9 +3,10 @@
 //! Constants: Linux `include/uapi/linux/fs.h`.
 
 use super::file_flags::{Form, from_linux, known, to_linux};
-use super::{Inner, cred, errno_of};
+use super::{Inner, Server, cred, errno_of};
 use crate::protocol::{NodeId, Reply, Request};
 use spindle_vfs::{Error, Ino, Result};
+use std::sync::Arc;
 
 /// `FS_IOC_GETFLAGS` and `FS_IOC_SETFLAGS`: file flags as a word.
 const GETFLAGS: u32 = 0x8008_6601;
@@ -18,7 +19,7 @@ const FSXATTR_BYTES: usize = 28;
 /// `FITRIM`: a `struct fstrim_range`, three 64-bit numbers.
 const FITRIM: u32 = 0xc018_5879;
 
-impl Inner {
+impl Server {
     pub(super) fn ioctl(
         &self,
         req: &Request,
@@ -32,17 +33,32 @@ impl Inner {
         let done = match command {
             GETFLAGS if has_flags => self.flags_in_form(ino, |flag| flag.word, output as usize),
             FSGETXATTR if has_flags => self.flags_in_form(ino, |flag| flag.fsxattr, FSXATTR_BYTES),
-            SETFLAGS if has_flags => self.set_flags(req, ino, |flag| flag.word, input),
-            FSSETXATTR if has_flags => self.set_flags(req, ino, |flag| flag.fsxattr, input),
+            SETFLAGS if has_flags => return self.set_flags_later(req, node, |flag| flag.word, input, reply),
+            FSSETXATTR if has_flags => {
+                return self.set_flags_later(req, node, |flag| flag.fsxattr, input, reply);
+            }
             FITRIM => self.trim(req, input),
             _ => return reply.error(libc::ENOTTY),
         };
-        match done {
-            Ok(bytes) => reply.ioctl(&bytes),
-            Err(error) => reply.error(errno_of(&error)),
-        }
+        reply_ioctl(done, reply);
     }
 
+    /// Sets the flags of a file once the kernel has written back its pages: what was written before
+    /// must not be refused because of the flags.
+    fn set_flags_later(&self, req: &Request, node: NodeId, form: Form, input: &[u8], reply: Reply) {
+        let (inner, req, input) = (Arc::clone(&self.0), *req, input.to_vec());
+        self.state.seeks.push(Box::new(move |notifier| {
+            let ino = inner.ino(node);
+            if let Err(error) = notifier.inval_inode(node, 0) {
+                log::debug!("cannot write back inode {}: {error}", ino.0);
+            }
+            let _serving = inner.state.serving.read();
+            reply_ioctl(inner.set_flags(&req, ino, form, &input), reply);
+        }));
+    }
+}
+
+impl Inner {
     /// Returns the flags of a file, followed by zeros up to this size in bytes.
     fn flags_in_form(&self, ino: Ino, form: Form, size: usize) -> Result<Vec<u8>> {
         let mut bytes = to_linux(self.fs.getattr(ino)?.flags, form).to_ne_bytes().to_vec();
@@ -76,5 +92,12 @@ impl Inner {
         let [start, len, min] = [start, len, min].map(u64::from_ne_bytes);
         let trimmed = self.fs.trim(start..start.saturating_add(len), min)?;
         Ok([start, trimmed, min].iter().flat_map(|number| number.to_ne_bytes()).collect())
+    }
+}
+
+fn reply_ioctl(done: Result<Vec<u8>>, reply: Reply) {
+    match done {
+        Ok(bytes) => reply.ioctl(&bytes),
+        Err(error) => reply.error(errno_of(&error)),
     }
 }

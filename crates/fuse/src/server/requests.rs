@@ -28,7 +28,7 @@ impl Server {
         match operation {
             Operation::Lookup { name } => self.lookup(req, node, name, reply),
             Operation::GetAttr => self.getattr(node, reply),
-            Operation::SetAttr { set } => self.setattr(req, node, set, reply),
+            Operation::SetAttr { set, of_open } => self.setattr(req, node, set, of_open, reply),
             Operation::ReadLink => self.readlink(node, reply),
             Operation::Symlink { name, target } => self.symlink(req, node, name, target, reply),
             Operation::MkNod { name, mode, umask, rdev } => {
@@ -107,10 +107,10 @@ impl Server {
             | init::EXPORT_SUPPORT
             | init::CACHE_SYMLINKS
             | init::MAX_PAGES
-            | init::EXPLICIT_INVAL_DATA;
-        let killpriv = if self.xattrs { init::HANDLE_KILLPRIV_V2 } else { 0 };
+            | init::EXPLICIT_INVAL_DATA
+            | init::HANDLE_KILLPRIV_V2;
         let acls = if self.acls { init::POSIX_ACL | init::DONT_MASK | init::SETXATTR_EXT } else { 0 };
-        let missing = negotiation.accept(wanted | killpriv | acls);
+        let missing = negotiation.accept(wanted | acls);
         if missing != 0 {
             log::info!("this kernel does not offer the INIT flags {missing:#x}");
         }
@@ -169,9 +169,9 @@ impl Server {
         }
     }
 
-    fn setattr(&self, req: &Request, ino: NodeId, set: SetAttr, reply: Reply) {
+    fn setattr(&self, req: &Request, ino: NodeId, set: SetAttr, of_open: bool, reply: Reply) {
         let size = set.size;
-        match self.set_attributes(req, self.ino(ino), set) {
+        match self.set_attributes(req, self.ino(ino), set, of_open) {
             Ok(attr) => {
                 if size.is_some() {
                     self.observed.notify(caller(req), &Action::Resized(attr.ino, attr.size));
@@ -320,14 +320,19 @@ impl Server {
         write_flags: u32,
         reply: Reply,
     ) {
-        let (by, ino) = (cred(req), self.ino(ino));
+        let (by, node, ino) = (cred(req), ino, self.ino(ino));
         let (caller, handle) = (caller(req), fh);
         let late = write_flags & write::CACHE != 0;
         let finish = move |inner: &Inner, written: &Result<usize>| match written {
             Ok(len) => {
                 inner.observed.notify(caller, &Action::Written { handle, ino, offset, bytes: *len as u64 });
             }
-            Err(_) if late => inner.state.lost_writes.log(ino),
+            Err(error) if late => {
+                inner.state.lost_writes.log(ino);
+                if matches!(error, Error::NotPermitted) {
+                    inner.drop_pages(node, offset);
+                }
+            }
             Err(_) => {}
         };
         let written = self.write_file(&by, ino, offset, data, write_flags);
@@ -497,7 +502,7 @@ impl Server {
         let allowed = self
             .permit_write(ino, offset.saturating_add(length))
             .and_then(|()| permit_fallocate_by_flags(self.fs.getattr(ino)?.flags, mode))
-            .and_then(|()| if by.is_root() { Ok(()) } else { self.clear_setid(ino) });
+            .and_then(|()| if by.is_root() { Ok(()) } else { self.clear_setid(&by, ino) });
         let result = allowed.and_then(|()| self.fs.fallocate(ino, mode, offset, length, by.privilege()));
         self.reply_change(result, reply);
     }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod direct;
+mod flags;
 mod full;
 mod harness;
 mod observed;

@@ -2,10 +2,12 @@
 
 use crate::harness::{Mounted, in_both_modes};
 use crate::xattrs;
+use nix::fcntl::FallocateFlags;
 use spindle_vfs::FileSystem;
 use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -19,13 +21,18 @@ fn nobody(m: &Mounted, line: &str) -> bool {
 }
 
 /// Runs `work` in a thread without privilege.
-#[allow(unsafe_code)] // The system calls change only the calling thread, unlike the functions of the C library.
 fn as_nobody(work: impl FnOnce() + Send) {
+    as_nobody_in(&[], work);
+}
+
+/// Does the same, as a member of these groups, too.
+#[allow(unsafe_code)] // The system calls change only the calling thread, unlike the functions of the C library.
+fn as_nobody_in(groups: &[libc::gid_t], work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let id = libc::c_long::from(NOBODY);
             unsafe {
-                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()), 0);
+                assert_eq!(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), 0);
                 assert_eq!(libc::syscall(libc::SYS_setresgid, id, id, id), 0);
                 assert_eq!(libc::syscall(libc::SYS_setresuid, id, id, id), 0);
             }
@@ -79,8 +86,8 @@ fn permissions() {
 }
 
 /// Promise: writes, truncations and changes of owner clear set-id bits, in the file and in the
-/// kernel's cache, with every kind of write; with extended attributes (then this crate does it) and
-/// without (then the kernel does it). Writes by root do not clear them.
+/// kernel's cache, with every kind of write, with extended attributes and without. Writes by root do
+/// not clear them.
 #[test]
 fn set_id_bits() {
     for words in ["allow_other", "allow_other,nouser_xattr"] {
@@ -124,12 +131,46 @@ fn set_id_bits() {
             assert_eq!(mode(&m, "f"), 0o6777, "{words}: root");
             chown(m.path("f"), Some(1), Some(1)).unwrap();
             assert_eq!(mode(&m, "f"), 0o777, "{words}: chown");
-            // Set-group-id without group execution has another meaning and stays.
+            // Set-group-id without group execution has another meaning, and stays if root or a
+            // member of the group changes the file.
+            let changes: [fn(&File); 3] = [
+                |mut file| file.write_all(b"x").unwrap(),
+                |file| file.set_len(3).unwrap(),
+                |file| nix::fcntl::fallocate(file, FallocateFlags::empty(), 0, 9999).unwrap(),
+            ];
+            for (gid, groups, expected) in [(1, &[7][..], 0o766), (1, &[7, 1], 0o2766), (NOBODY, &[], 0o2766)]
+            {
+                chown(m.path("f"), Some(2), Some(gid)).unwrap();
+                for (n, change) in changes.into_iter().enumerate() {
+                    set_mode(&m, "f", 0o2766);
+                    let path = m.path("f");
+                    as_nobody_in(groups, || change(&OpenOptions::new().append(true).open(path).unwrap()));
+                    assert_eq!(mode(&m, "f"), expected, "{words}: change {n} with groups {groups:?}");
+                }
+            }
             set_mode(&m, "f", 0o2766);
-            assert!(nobody(&m, "echo >> $M/f"));
-            chown(m.path("f"), Some(2), None).unwrap();
-            assert_eq!(mode(&m, "f"), 0o2766, "{words}: no group execution");
+            chown(m.path("f"), Some(3), None).unwrap();
+            assert_eq!(mode(&m, "f"), 0o2766, "{words}: root");
         });
+    }
+}
+
+/// Promise: a new program keeps the set-group-id bit if its maker is in the group that it gets, by
+/// whichever of his groups, and loses it otherwise.
+#[test]
+fn new_programs_of_a_group() {
+    for words in ["allow_other", "allow_other,grpid"] {
+        let Some(m) = Mounted::new(words) else { return };
+        fs::create_dir(m.path("d")).unwrap();
+        chown(m.path("d"), Some(NOBODY), Some(1)).unwrap();
+        set_mode(&m, "d", if words.ends_with("grpid") { 0o777 } else { 0o2777 });
+        for (name, groups, expected) in [("d/theirs", &[7, 1][..], 0o2755), ("d/others", &[7], 0o755)] {
+            let path = m.path(name);
+            as_nobody_in(groups, || {
+                OpenOptions::new().write(true).create_new(true).mode(0o2755).open(path).unwrap();
+            });
+            assert_eq!((mode(&m, name), fs::metadata(m.path(name)).unwrap().gid()), (expected, 1), "{words}");
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Volume {
             data,
             pending: Pending::default(),
             fresh: Arc::new(Fresh::new()),
-            condition: Condition::new(log.is_none()),
+            condition: Condition::new(log.is_none(), cache.read_failures()),
             layout,
             cache: Arc::new(cache),
             clock,

@@ -114,6 +114,8 @@ pub struct MountedAt {
     pub dir: String,
     /// Nothing can be changed.
     pub read_only: bool,
+    /// It is not on the directory any more, but still in use (`umount -l`).
+    pub detached: bool,
 }
 
 /// A set.
@@ -189,8 +191,8 @@ impl Status {
             Mount::Silent | Mount::Described(_) => State::Mounted,
         };
         let (mount, storage, stale) = match mount {
-            Mount::Described(Description { dir, read_only, storage: now, .. }) => {
-                (Some(MountedAt { dir, read_only }), now.or(storage), false)
+            Mount::Described(Description { dir, read_only, detached, storage: now, .. }) => {
+                (Some(MountedAt { dir, read_only, detached }), now.or(storage), false)
             }
             Mount::Silent | Mount::None => (None, storage, matches!(state, State::Mounted | State::Open)),
         };

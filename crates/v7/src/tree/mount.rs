@@ -86,7 +86,7 @@ impl V7 {
         // Not through the cache, which should keep other data.
         let mut bytes = vec![0; layout.bsize()];
         let (free, _) = walk(&layout, &superblock.head, |block| {
-            cache.device().read_at(layout.byte(block), &mut bytes)?;
+            cache.read_unbuffered(layout.byte(block), &mut bytes)?;
             Ok(layout.format.decode_link(&bytes))
         });
         let forced = options.force && objections.iter().all(|objection| objection.overridable);

@@ -98,7 +98,7 @@ impl Volume {
     pub(crate) fn count_free_inodes(&self) -> Result<u32> {
         let first = self.layout.byte(self.layout.inode_at(1).0);
         let mut inodes = vec![0; usize::from(self.layout.last_ino()) * INODE_SIZE];
-        self.cache.device().read_at(first, &mut inodes)?;
+        self.cache.read_unbuffered(first, &mut inodes)?;
         let mode = |bytes: &[u8]| DiskInode::decode(bytes, self.layout.format.endian).di_mode;
         let behind_root = inodes.chunks_exact(INODE_SIZE).skip(usize::from(ROOT_INO));
         Ok(behind_root.map(|bytes| u32::from(mode(bytes) == 0)).sum())

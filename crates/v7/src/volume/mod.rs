@@ -51,8 +51,8 @@ impl Volume {
         read_only: bool,
     ) -> Result<Self> {
         let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
-        let volume =
-            Self { layout, cache, clock, space: Mutex::new(space), condition: Condition::new(read_only) };
+        let condition = Condition::new(read_only, cache.read_failures());
+        let volume = Self { layout, cache, clock, space: Mutex::new(space), condition };
         volume.space.lock().free_inodes = match volume.count_free_inodes() {
             Err(error) if read_only => {
                 log::warn!("the free inodes cannot be counted, they count as 0: {error}");

@@ -265,7 +265,7 @@ impl Vfs {
     pub fn write(&self, cred: &Cred<'_>, handle: HandleId, offset: u64, data: &[u8]) -> Result<usize> {
         let file = self.writable(handle)?;
         if self.checks() && !cred.is_root() {
-            self.drop_set_id(file.ino, file.by)?;
+            self.drop_set_id(cred, file.ino, file.by)?;
         }
         if file.flags.append {
             let _alone = file.append.write();
@@ -277,9 +277,9 @@ impl Vfs {
         }
     }
 
-    fn drop_set_id(&self, ino: Ino, by: Privilege) -> Result<()> {
+    fn drop_set_id(&self, cred: &Cred<'_>, ino: Ino, by: Privilege) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
-        let perm = access::without_set_id(attr.perm);
+        let perm = access::without_set_id(attr.perm, || cred.in_group(attr.gid));
         if attr.perm & (S_ISUID | S_ISGID) != 0 && perm != attr.perm {
             self.fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }, by)?;
         }

@@ -6,7 +6,6 @@ use super::old::OldInfo;
 use crate::error::Result;
 use crate::mount_point;
 use crate::output::Output;
-use crate::text;
 use serde::Serialize;
 use spindle::detect::Found;
 use spindle::set::MountedAt;
@@ -54,10 +53,9 @@ impl FoundInfo {
     /// Returns the state of a file system that may be mounted, and how it can be mounted: while it
     /// is mounted read-write it is marked as not clean, which says nothing of damage.
     pub fn state(mounted: Option<&MountedAt>, clean: &str, writable: bool) -> String {
-        let dir = |at: &MountedAt| text::quoted(at.dir.as_bytes());
         match mounted {
-            Some(at) if at.read_only => format!("{clean}, mounted read-only on {}", dir(at)),
-            Some(at) => format!("mounted read-write on {}", dir(at)),
+            Some(at) if at.read_only => format!("{clean}, mounted read-only {}", mount_point::place(at)),
+            Some(at) => format!("mounted read-write {}", mount_point::place(at)),
             None if writable => format!("{clean}, can be mounted read-write"),
             None => format!("{clean}, mounts read-only"),
         }

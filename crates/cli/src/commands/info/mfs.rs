@@ -2,10 +2,11 @@
 
 use crate::date;
 use crate::error::Result;
+use crate::mount_point;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
-use spindle::set::{AreaState, Label, MountedAt, Share, State, Status, StorageUse, find};
+use spindle::set::{AreaState, Label, Share, State, Status, StorageUse, find};
 use spindle_clock::Timestamp;
 use spindle_device::Spec;
 use spindle_fuse::{FuseMount, fuse_mounts};
@@ -81,9 +82,9 @@ impl SetInfo {
 fn state(status: &Status) -> String {
     match (status.state, &status.mount) {
         (State::Unmounted, _) => "unmounted".into(),
-        (State::Mounted, Some(MountedAt { dir, read_only })) => {
-            let read_only = if *read_only { " read-only" } else { "" };
-            format!("mounted{read_only} on {}", text::quoted(dir.as_bytes()))
+        (State::Mounted, Some(at)) => {
+            let read_only = if at.read_only { " read-only" } else { "" };
+            format!("mounted{read_only} {}", mount_point::place(at))
         }
         (State::Mounted, None) => {
             let members: Vec<_> = status.members.iter().filter_map(|member| member.path.as_ref()).collect();

@@ -252,7 +252,7 @@ impl Volume {
         let frags = u64::from(self.layout.fs_frag).min(self.layout.fs_size.saturating_sub(first));
         let mut bytes = AlignedBuf::zeroed(self.layout.fs_bsize as usize);
         let there = index(frags << self.layout.fs_fshift);
-        self.cache.device().read_at(self.layout.byte(Frag(first)), &mut bytes[..there])?;
+        self.cache.read_unbuffered(self.layout.byte(Frag(first)), &mut bytes[..there])?;
         Ok(bytes)
     }
 
