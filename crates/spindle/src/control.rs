@@ -4,8 +4,8 @@
 //! mount, and one of what is mounted, the set or the image; either leads to it. A request is a
 //! [`Request`] as a line of JSON; the answers are lines too: progress, and at the end the outcome
 //! or an error. If the other end closes its half of the connection, the work is interrupted. Only
-//! root and the user of the mount are served, but for what a mount allows to all; and a process that has taken a name, but does not
-//! serve the mount, is not asked: see [`Name`].
+//! root and the user of the mount are served, but for what a mount allows to all; and a process that
+//! has taken a name, but does not serve the mount, is not asked: see [`Name`].
 
 use crate::error::{Error, Result};
 use crate::set::{Change, Report};
