@@ -228,8 +228,8 @@ fn an_interrupted_change_goes_on() {
     }
 }
 
-/// Promise: a copy that a replacement has begun stays at its place when an addition finishes it, and
-/// what the label says is there is there.
+/// Promise: a copy that a replacement has begun stays at its place when an addition finishes it,
+/// and what the label says is there is there.
 #[test]
 fn an_addition_finishes_a_replacement_at_its_place() {
     let members = new_set();
@@ -488,7 +488,7 @@ fn an_interrupted_renewal_of_the_log_goes_on() {
             let set = begin(&left).unwrap();
             set.replace(old, &device, [9; 16], &mut |_| Ok(())).unwrap();
         }
-        let set = Set::open(&devices(&[&left[..5], &[new.clone()]].concat())).unwrap();
+        let set = Set::open(&devices(&[&left[..5], std::slice::from_ref(&new)].concat())).unwrap();
         assert!(
             !set.label.log_is_lost() && set.label.parts(Role::Log)[0].len() == 1,
             "after {writes} writes"

@@ -33,7 +33,9 @@ impl Files {
             let words: Vec<_> = words.split('+').map(|name| files.path(name).display().to_string()).collect();
             parse_members(&mut members, (role, 0), &[words.join("+")], |_| None).unwrap();
         }
-        members.iter_mut().for_each(|member| member.size = Some(SIZE));
+        for member in &mut members {
+            member.size = Some(SIZE);
+        }
         newfs(&members, &Wishes::new(), Settings::default(), |device| device).unwrap();
         let image = Image::open(&files.spec("c"), &OpenOptions::read_write()).unwrap();
         let fs = image.fs();
@@ -225,7 +227,9 @@ fn a_new_member_that_nobody_knows_does_no_harm() {
         files.interrupt(&files.replace("d", new), |_, _| true);
         let begun = files.kept();
         for used in 0..3 {
-            ["c", "d", "e"].iter().for_each(|name| begun.bring_at(&files, name, 0, new));
+            for name in ["c", "d", "e"] {
+                begun.bring_at(&files, name, 0, new);
+            }
             begun.bring_at(&files, new, 1, new);
             for _ in 0..used {
                 // Without the new member: it is found among the files beside the others.
@@ -280,7 +284,9 @@ fn a_replacement_that_was_killed_at_its_end_is_done() {
             find(&files.spec("c")).unwrap().label.areas.iter().all(|area| area.member_id != old.member_id)
         );
     };
-    moments(4).iter().for_each(|steps| again(steps, 0));
+    for steps in moments(4) {
+        again(&steps, 0);
+    }
     again(&[2; 4], 1);
     again(&[2; 4], 2);
 }

@@ -181,9 +181,9 @@ impl OpenSet {
             return false;
         }
         let is_gone = |id: &[u8; 16]| !label.members().contains(id);
-        let open = |spec: Spec| -> Option<Arc<dyn Device>> {
+        let open = |spec: Spec| {
             let anew = || spec.open(&spindle_device::OpenOptions::read_write()).ok();
-            self.device_at(&spec).or_else(|| Some(anew()?))
+            self.device_at(&spec).or_else(anew)
         };
         let device = old.place().and_then(open);
         let own = device.as_ref().and_then(|device| read_label(&**device).ok().flatten());

@@ -208,7 +208,7 @@ fn show_unfinished(out: &mut Output, status: &Status) -> Result<()> {
     let Some(member) = member.map(|path| text::quoted(path.as_bytes())) else { return Ok(()) };
     for new in &status.members {
         let path = new.path.as_ref().or(new.last_path.as_ref()).map(|path| text::quoted(path.as_bytes()));
-        let name = path.clone().unwrap_or_else(|| new.member_id.clone().into());
+        let name = path.clone().unwrap_or_else(|| new.member_id.clone());
         for area in new.areas.iter().filter(|area| area.state == AreaState::Unfinished) {
             let AreaStatus { role, index, .. } = area;
             out.line(format!(
