@@ -4,7 +4,7 @@ use crate::error::{Failure, Result};
 use crate::text;
 use spindle::control::{Name, Request, request};
 use spindle::mounted::Description;
-use spindle::set::MountedAt;
+use spindle::set::{MountedAt, Named, NamedMount};
 use spindle::{Spec, partition};
 use spindle_fuse::FuseMount;
 use std::path::Path;
@@ -28,8 +28,7 @@ pub fn on(name: &Path) -> Result<Option<FuseMount>> {
 /// that to this user.
 pub fn of_image(spec: &Spec) -> Option<MountedAt> {
     let name = Name::of_image(spec).ok()?;
-    let Description { dir, read_only, detached, .. } =
-        request(&name, &Request::Describe, &mut |_| Ok(())).ok().flatten()?;
+    let Description { dir, read_only, detached, .. } = describe(&name)?;
     Some(MountedAt { dir, read_only, detached })
 }
 
@@ -45,10 +44,34 @@ pub fn place(at: &MountedAt) -> String {
 /// As [`on`]; if the image cannot be found.
 pub fn image_on(name: &str) -> Result<Option<Spec>> {
     let Some(mount) = on(Path::new(name))? else { return Ok(None) };
-    let served = Name::of_mount(&mount.device, mount.user);
-    match request::<Description>(&served, &Request::Describe, &mut |_| Ok(())) {
-        Ok(Some(description)) => Ok(Some(Spec::parse(&description.image)?)),
+    let says = describe(&Name::of_mount(&mount.device, mount.user));
+    image_of(&mount, says.as_ref()).map(Some)
+}
+
+/// Returns what names the set of this name: a member, or the directory where it is mounted.
+///
+/// # Errors
+/// As [`image_on`].
+pub fn set(name: &str) -> Result<Named> {
+    let Some(mount) = on(Path::new(name))? else { return Ok(Named::Member(partition::find(name)?)) };
+    let asked = Name::of_mount(&mount.device, mount.user);
+    let says = describe(&asked);
+    match says.as_ref().and_then(|says| says.set.clone()).zip(says.clone()) {
+        Some((set, says)) => Ok(Named::Mount(Box::new(NamedMount { name: asked, says, set }))),
+        None => Ok(Named::Member(image_of(&mount, says.as_ref())?)),
+    }
+}
+
+/// Returns what a mount says of itself; none if it says nothing to this user.
+fn describe(asked: &Name) -> Option<Description> {
+    request(asked, &Request::Describe, &mut |_| Ok(())).ok().flatten()
+}
+
+/// Returns the image that is mounted.
+fn image_of(mount: &FuseMount, says: Option<&Description>) -> Result<Spec> {
+    match says {
+        Some(says) => Ok(Spec::parse(&says.image)?),
         // The table of mounts has what was named, unless an option has given it another name.
-        _ => Ok(Some(partition::find(&mount.source.to_string_lossy())?)),
+        None => Ok(partition::find(&mount.source.to_string_lossy())?),
     }
 }

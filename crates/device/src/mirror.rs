@@ -71,6 +71,9 @@ pub struct Mirror {
     /// True while the members may differ in what was never flushed: the first one is read.
     unequal: AtomicBool,
     judge: OnceLock<Arc<dyn Judge>>,
+    /// The places that were wrong in all members in the last read that found one which the read
+    /// before it had not found: what is read again is not reported again.
+    refused: Mutex<Vec<u64>>,
     next: AtomicU64,
     traffic: Mutex<Traffic>,
     /// Signalled when a write or the copy of a piece has ended.
@@ -184,6 +187,7 @@ impl Mirror {
             losses: Mutex::default(),
             unequal: AtomicBool::new(false),
             judge: OnceLock::new(),
+            refused: Mutex::default(),
             next: AtomicU64::new(0),
             traffic: Mutex::default(),
             moved: Condvar::default(),

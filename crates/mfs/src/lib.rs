@@ -28,7 +28,7 @@ mod usage;
 mod volume;
 
 pub use format::class::{Class, ClassName, Structure};
-pub use format::label::{Area, Label, Parameters, Role};
+pub use format::label::{Area, LABEL_BYTES, Label, Parameters, Role};
 pub use format::layout::{ClassLayout, Layout};
 pub use format::read_only::{BytesRead, Fingerprint, ReadOnlyClass};
 pub use log::LogUnits;

@@ -14,6 +14,7 @@ use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Role, last_label
 use crate::log::{Ring, State};
 use crate::set::labels::{check_member, read_label};
 use crate::set::members::{Part, Set, missing};
+use crate::set::places::Place;
 use spindle_clock::{MutexGuard, Timestamp};
 use spindle_device::{Device, Scrubbed, Window};
 use spindle_vfs::{Error, Result};
@@ -42,6 +43,13 @@ impl Set {
     #[must_use]
     pub fn label_now(&self) -> Label {
         self.labels.now()
+    }
+
+    /// Returns where the members and the read-only areas are, by their identities; of those that
+    /// are not there, where they were, as far as the others know.
+    #[must_use]
+    pub fn places(&self) -> Vec<Place> {
+        self.labels.places()
     }
 
     /// Returns true if the log has to be replayed, because the set was not unmounted.
@@ -297,21 +305,49 @@ impl Set {
         Ok((new, self.labels.add_member(new, device.clone())))
     }
 
+    /// Enters a copy of the part of `area` at its place on the member `new` into the table, as one
+    /// that has nothing yet, unless it was begun before. Returns it.
+    fn begin_copy(&self, new: [u8; 16], area: &Area) -> Result<Area> {
+        let of_part = |other: &&Area| (other.role, other.index) == (area.role, area.index);
+        let label = self.labels.now();
+        let mut begun = label.areas.iter().filter(of_part);
+        if let Some(begun) = begun.find(|other| other.member_id == new && other.filling.is_some()) {
+            return Ok(begun.clone());
+        }
+        // Another one that was begun is given up.
+        if let Some(other) = label.areas.iter().filter(of_part).find(|other| other.filling.is_some()) {
+            self.labels.change(|label| label.drop_area(other))?;
+        }
+        let label = self.labels.now();
+        if label.entries() >= AREAS_MAX {
+            let remedy = format!("a set has at most {AREAS_MAX}");
+            return Err(Error::unsupported("one more area", remedy));
+        }
+        let copy = u32::try_from(label.areas.iter().filter(of_part).count()).unwrap_or(u32::MAX);
+        let area = Area { copy, member_id: new, lost: true, filling: Some(0), ..area.clone() };
+        self.labels.change(|label| label.areas.push(area.clone()))?;
+        self.labels.write_places();
+        Ok(area)
+    }
+
     /// Gives the place of `area` in log storage that is lost to a member. If no part is missing
     /// then, there is a new log. If not everything may be in its place, it says that the file
     /// system is damaged, until a repair.
     fn renew_log(&self, new: [u8; 16], area: &Area) -> Result<()> {
+        // The device has a label before anything else, by which it is known after an interruption.
+        let begun = self.begin_copy(new, area)?;
         let mut label = self.labels.now();
+        label.drop_area(&begun);
         for other in label.areas.iter_mut().filter(|other| *other == area) {
-            other.member_id = new;
+            (other.member_id, other.offset) = (new, begun.offset);
         }
-        let is_here = |area: &Area| self.labels.member(area.member_id).is_some();
+        let is_here = |area: &Area| area.filling.is_none() && self.labels.member(area.member_id).is_some();
         if label.parts(Role::Log).iter().all(|copies| copies.iter().any(|area| is_here(area))) {
             let state = State { in_use: false, damaged: label.unlogged };
             let now = Timestamp::new(label.opened / 1_000_000_000, 0);
-            for area in label.areas.iter_mut().filter(|area| area.role == Role::Log) {
+            for area in label.areas.iter_mut().filter(|area| area.role == Role::Log && is_here(area)) {
                 let Some(device) = self.labels.member(area.member_id) else { continue };
-                (area.lost, area.filling) = (false, None);
+                area.lost = false;
                 if area.index == 0 {
                     // The headers of the log are at its beginning.
                     let window = Window::new(device, area.offset, area.len, "log".into())?;
@@ -343,34 +379,18 @@ impl Set {
         let part = self.part(area)?;
         let Some(mirror) = &part.mirror else { return Err(missing(role, index)) };
         let _verification = self.verify_change()?;
-        let label = self.labels.now();
         let is_new = move |other: &Area| (other.role, other.index, other.member_id) == (role, index, new);
-        let begun = label.areas.iter().find(|other| is_new(other)).cloned();
-        if begun.is_none() {
-            // Another one that was begun is given up.
-            let of_part = |other: &&Area| (other.role, other.index) == (role, index);
-            if let Some(other) = label.areas.iter().filter(of_part).find(|other| other.filling.is_some()) {
-                self.labels.change(|label| label.drop_area(other))?;
-            }
-            let label = self.labels.now();
-            if label.entries() >= AREAS_MAX {
-                let remedy = format!("a set has at most {AREAS_MAX}");
-                return Err(Error::unsupported("one more area", remedy));
-            }
-            let copy = u32::try_from(label.areas.iter().filter(of_part).count()).unwrap_or(u32::MAX);
-            let area = Area { copy, member_id: new, lost: true, filling: Some(0), ..area.clone() };
-            self.labels.change(|label| label.areas.push(area))?;
-            self.labels.write_places();
-        }
+        // One that was begun before stays at its place.
+        let begun = self.begin_copy(new, area)?;
         let is_mounted = self.is_mounted.load(Ordering::Acquire);
-        let done = begun.and_then(|area| area.filling).map_or(0, |megabytes| u64::from(megabytes) << 20);
+        let done = begun.filling.map_or(0, |megabytes| u64::from(megabytes) << 20);
         let size = mirror.info().size_bytes;
         let mut last = part.begun.lock();
         let window = match &*last {
             Some((member, window)) if *member == new => window.clone(),
             _ => {
                 let name = format!("{} ({role} {index})", device.info().name);
-                let window = Window::new(device.clone(), area.offset, area.len, name)?;
+                let window = Window::new(device.clone(), begun.offset, begun.len, name)?;
                 last.insert((new, Arc::new(window))).1.clone()
             }
         };
@@ -410,11 +430,21 @@ impl Set {
         Ok(())
     }
 
-    /// Erases the labels of a member that the set no longer has, if it is there, and nobody else
-    /// has written over it.
+    /// Erases the labels of a member that the set no longer has, if it is there.
     fn forget(&self, member_id: [u8; 16]) {
-        let Some(device) = self.labels.remove_member(member_id) else { return };
-        if let Err(error) = check_member(&*device, self.labels.now().set_id, member_id) {
+        if let Some(device) = self.labels.remove_member(member_id) {
+            self.erase_labels(&*device, member_id);
+        }
+    }
+
+    /// Erases the labels of a member that was left out by a change which was interrupted before it
+    /// did that; nothing if the set has it, or somebody else has written over it.
+    pub fn erase_labels(&self, device: &dyn Device, member_id: [u8; 16]) {
+        let label = self.labels.now();
+        if label.members().contains(&member_id) {
+            return;
+        }
+        if let Err(error) = check_member(device, label.set_id, member_id) {
             log::info!("{error}: nothing is erased");
             return;
         }

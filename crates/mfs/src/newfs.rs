@@ -261,7 +261,7 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
         device.write_at(last_label_at(device.info().size_bytes), &nothing[..LABEL_BYTES])?;
         device.flush()?;
     }
-    let found = Labelled { members: devices.clone(), labels: labels.clone(), others: Vec::new() };
+    let found = Labelled { members: devices.clone(), labels: labels.clone(), ..Labelled::default() };
     let set = Set::assemble(found, false)?;
     circle(&set.log, wishes.log)?;
     write_control(&set.layout, &*set.space, wishes, clock)?;

@@ -228,6 +228,33 @@ fn an_interrupted_change_goes_on() {
     }
 }
 
+/// Promise: a copy that a replacement has begun stays at its place when an addition finishes it,
+/// and what the label says is there is there.
+#[test]
+fn an_addition_finishes_a_replacement_at_its_place() {
+    let members = new_set();
+    let id = member_id(&members[5]);
+    let enough = || Err(Error::io("test", "stopping", std::io::ErrorKind::Interrupted.into()));
+    let ((log, first), (new, second)) = (new_device(), new_device());
+    let set = begin(&members).unwrap();
+    let log_bytes = set.label_now().part_bytes(Role::Log)[0];
+    let mut log_only = |progress: Progress| if progress.done > 2 * log_bytes { enough() } else { Ok(()) };
+    assert!(set.replace(id, &first, [6; 16], &mut log_only).is_err());
+    assert!(set.replace(id, &second, [7; 16], &mut |_| enough()).is_err());
+    set.add(Role::Control, 0, &second, [8; 16], &mut |_| Ok(())).unwrap();
+    set.remove(id).unwrap();
+    for n in [0, 1] {
+        set.remove(member_id(&members[n])).unwrap();
+    }
+    drop(set);
+    let left = [&members[2..5], &[log, new]].concat();
+    let set = begin(&left).unwrap();
+    let scrubbed = set.scrub(&mut |_| Ok(())).unwrap();
+    assert_eq!((scrubbed.differed, scrubbed.unreadable), (0, 0));
+    drop(set);
+    assert_whole(&left, "with the new copy");
+}
+
 /// Promise: whatever member fails at whatever moment of a change, the set has all its files with
 /// the members that are left, before and after the other one comes back; also if it is mounted, and
 /// files are written meanwhile.
@@ -432,6 +459,46 @@ fn a_missing_log_is_given_up_on_request() {
     // The old log comes back: it is out of date.
     left.push(members[5].clone());
     assert_whole(&left, "with the old log");
+}
+
+/// Promise: a device that gets log storage that was lost has the label of the set before anything
+/// else, so that it is known again after an interruption at any moment; the same replacement goes
+/// on then.
+#[test]
+fn an_interrupted_renewal_of_the_log_goes_on() {
+    let members = new_set();
+    let old = member_id(&members[5]);
+    let mut ended = false;
+    for writes in 0.. {
+        let mut left: Members = members[..5].iter().map(|member| failing(member.device.branch())).collect();
+        let (new, device) = new_device();
+        new.left.store(writes, Ordering::Relaxed);
+        let set = Set::open_without_log(&devices(&left)).unwrap();
+        set.begin_change(Timestamp::new(20, 0)).unwrap();
+        let replaced = set.replace(old, &device, [7; 16], &mut |_| Ok(()));
+        drop(set);
+        new.left.store(NEVER, Ordering::Relaxed);
+        let is_blank = new.device.to_bytes().iter().all(|&byte| byte == 0);
+        assert!(is_blank || is_member(&new), "after {writes} writes");
+        if is_member(&new) {
+            left.push(new.clone());
+        }
+        let label = Set::open(&devices(&left)).unwrap().label;
+        if label.members().contains(&old) {
+            let set = begin(&left).unwrap();
+            set.replace(old, &device, [9; 16], &mut |_| Ok(())).unwrap();
+        }
+        let set = Set::open(&devices(&[&left[..5], std::slice::from_ref(&new)].concat())).unwrap();
+        assert!(
+            !set.label.log_is_lost() && set.label.parts(Role::Log)[0].len() == 1,
+            "after {writes} writes"
+        );
+        ended = replaced.is_ok() && !new.refused.load(Ordering::Relaxed);
+        if ended {
+            break;
+        }
+    }
+    assert!(ended);
 }
 
 /// Promise: a scrub finds what differs between copies, and mends it; a set without copies is read

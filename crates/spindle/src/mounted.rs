@@ -8,7 +8,7 @@ use crate::control::Name;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened, reasons};
 use crate::quota::{Sheet, Task};
-use crate::set::{Change, Outcome, Report};
+use crate::set::{Change, MountedSet, Outcome, Report};
 use serde::{Deserialize, Serialize};
 use spindle_clock::RwLock;
 use spindle_device::{Claim, Spec};
@@ -24,7 +24,8 @@ use std::path::Path;
 /// What a mount says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// What is mounted: a specification, see [`Spec::parse`], with an absolute path.
+    /// What is mounted: a specification, see [`Spec::parse`], with an absolute path. Of a set, a
+    /// member that is still there.
     pub image: String,
     /// The directory on which it is mounted.
     pub dir: String,
@@ -35,6 +36,9 @@ pub struct Description {
     pub detached: bool,
     /// Of a set: what of its storage is used.
     pub storage: Option<StorageUse>,
+    /// Of a set: its label, and where its members are.
+    #[serde(default)]
+    pub set: Option<MountedSet>,
 }
 
 /// A mounted image.
@@ -81,15 +85,17 @@ impl MountedImage {
         if !(options.read_only || image.objections().is_empty() || overridden) {
             return Err(Error::new(reasons(image.objections())));
         }
+        let spec = self.place(image);
         image.fs().unmount()?;
         *now = None;
         let claim = match options.claim {
             // The mount has it.
-            Claim::Checked => Claim::Elsewhere,
+            Claim::Checked if spec == self.spec => Claim::Elsewhere,
+            Claim::Checked => Claim::Kept,
             claim => claim,
         };
         let open = |read_only| -> Result<Image> {
-            let image = Image::open(&self.spec, &OpenOptions { read_only, claim, ..options.clone() })?;
+            let image = Image::open(&spec, &OpenOptions { read_only, claim, ..options.clone() })?;
             if !read_only {
                 image.check_writable()?;
             }
@@ -156,7 +162,7 @@ impl MountedImage {
     pub fn describe(&self, dir: &Path, detached: bool) -> Result<Description> {
         self.look(|image| {
             Ok(Description {
-                image: self.spec.to_string(),
+                image: self.place(image).to_string(),
                 dir: dir.to_string_lossy().into_owned(),
                 read_only: image.fs().read_only(),
                 detached,
@@ -164,8 +170,20 @@ impl MountedImage {
                     Opened::Mfs(mfs, _) => Some(mfs.storage_use()),
                     Opened::Ffs(_) | Opened::Old(_) => None,
                 },
+                set: match &image.kind {
+                    Opened::Mfs(_, set) => Some(set.says()),
+                    Opened::Ffs(_) | Opened::Old(_) => None,
+                },
             })
         })
+    }
+
+    /// Returns where what is mounted is found: of a set, by a member that is still there.
+    fn place(&self, image: &Image) -> Spec {
+        match &image.kind {
+            Opened::Mfs(_, set) => set.place(&self.spec),
+            Opened::Ffs(_) | Opened::Old(_) => self.spec.clone(),
+        }
     }
 
     /// Changes the members of the set.

@@ -5,26 +5,27 @@ mod class;
 
 use crate::commands::info::mfs::show;
 use crate::error::{Context, Result};
-use crate::image;
 use crate::interrupt;
+use crate::mount_point;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::text;
 use clap::ValueEnum;
 use serde::Serialize;
-use spindle::set::{self, Change, NewDevice, Role, Status};
+use spindle::set::{self, Change, MemberName, NewDevice, Role, Status};
 use spindle_report::number;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Show and change the members of a multi-structured file system
 ///
-/// The set is named by any of its members, or by the directory where it is mounted. The other
-/// members are found in the same directory, where they were when the set was last used, and among
-/// the block devices. The set may be mounted: its members are changed under it, by the process that
-/// serves the mount, so only root and the user who mounted it can do that. The log of a set that
-/// was not unmounted is replayed first. A change can be interrupted, and goes on when it is given
-/// again.
+/// The set is named by any of its members, or by the directory where it is mounted, whatever has
+/// become of its members. The other members are found in the same directory, where they were when
+/// the set was last used, and among the block devices. The set may be mounted: its members are
+/// changed under it, by the process that serves the mount, so only root and the user who mounted it
+/// can do that. The log of a set that was not unmounted is replayed first. A change can be
+/// interrupted, and goes on when it is given again; until then status shows the new copy as not
+/// finished, and the set as whole.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done; status: the set is whole; scrub: it is whole, nothing differed but what a crash
@@ -37,7 +38,8 @@ use std::process::ExitCode;
 EXAMPLES
     spindle mfs status /dev/sdb
     spindle mfs replace d0.img d1.img new.img -s 2g
-    spindle mfs replace c0.img 3f2a90c1 /dev/sdd   one that is gone
+    spindle mfs replace c0.img /dev/sdc /dev/sdd   one that was last there
+    spindle mfs replace c0.img 3f2a90c1 /dev/sdd   one that is gone, by identity
     spindle mfs add c0.img control new-copy.img -s 1g
     spindle mfs add c0.img data:1 copy-of-d1.img -s 2g
     spindle mfs scrub c0.img
@@ -76,7 +78,8 @@ enum Command {
         /// Any member, or the directory where the set is mounted
         #[arg(value_name = "MEMBER|DIR")]
         member: String,
-        /// The old member: its path, or, if it is missing, the identity that status shows
+        /// The old member: its path, that where it was last, or the beginning of its identity, as
+        /// status shows them
         #[arg(value_name = "OLD")]
         old: String,
         /// The file, block device or partition that takes its place
@@ -98,11 +101,14 @@ enum Command {
         device: String,
     },
     /// Leave out a member of whose storage there are other copies
+    ///
+    /// A new copy that is not finished can be left out, too.
     Remove {
         /// Any member, or the directory where the set is mounted
         #[arg(value_name = "MEMBER|DIR")]
         member: String,
-        /// The member to leave out: its path, or, if it is missing, the identity that status shows
+        /// The member to leave out: its path, that where it was last, or the beginning of its
+        /// identity, as status shows them
         #[arg(value_name = "OLD")]
         old: String,
     },
@@ -221,12 +227,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Command::Detach(args) => return attach::detach(args, &mut report),
         Command::Status { json, member } => return status(member, *json),
         Command::Scrub { json, member } => {
-            let found = set::scrub(&image::named(member)?, &mut report, &mut |_| ())?;
+            let found = set::scrub(&mount_point::set(member)?, &mut report, &mut |_| ())?;
             return scrubbed(member, &found, *json);
         }
         Command::Replace { discard_log, new, member, old, device } => {
             let said = format!("{device}: has taken the place of {old}");
-            let (old, new) = (old.clone(), new.at(device));
+            let (old, new) = (MemberName::new(old), new.at(device));
             (member, Change::Replace { old, new, discard_log: *discard_log }, said)
         }
         Command::Add { new, member, storage: (role, index), device } => {
@@ -234,10 +240,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             (member, Change::Add { role: *role, index: *index, new: new.at(device) }, said)
         }
         Command::Remove { member, old } => {
-            (member, Change::Remove { old: old.clone() }, format!("{old}: is left out of the set"))
+            (member, Change::Remove { old: MemberName::new(old) }, format!("{old}: is left out of the set"))
         }
     };
-    set::change(&image::named(member)?, &change, &mut report)?;
+    set::change(&mount_point::set(member)?, &change, &mut report)?;
     drop(bar);
     let mut out = Output::stdout();
     out.line(said)?;
@@ -246,7 +252,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn status(member: &str, json: bool) -> Result<ExitCode> {
-    let status: Status = set::status(&image::named(member)?).context(member)?;
+    let status: Status = set::status(&mount_point::set(member)?).context(member)?;
     let mut out = Output::stdout();
     if json {
         out.json(&status)?;

@@ -586,3 +586,130 @@ fn checksums_name_and_mend_what_is_wrong() {
     // What is outside the labels.
     bench.shell("for m in d e; do cmp -n 4000000 -i 1000000 $m before/$m || exit 1; done");
 }
+
+/// Promise: the directory of a mount names its set whatever has become of its members, also of the
+/// one by which it was mounted: status and info show the others and what is missing, also by the
+/// place where it was last; a scrub, a replacement and a remount work.
+#[test]
+fn a_mount_names_its_set_whatever_becomes_of_a_member() {
+    let wiped = "dd if=/dev/zero of=slow/d0 bs=1M count=44 conv=notrunc status=none";
+    for damage in [": >slow/d0", "rm slow/d0", wiped, "mv slow/d0 slow/elsewhere && echo text >slow/d0"] {
+        let bench = set();
+        assert_eq!(run_as(&bench, "mount.spindle", "slow/d0 mnt -o rw").code, 0);
+        bench.shell(damage);
+        let old = bench.path("slow").canonicalize().unwrap().join("d0");
+        let shown = bench.run("mfs status mnt");
+        assert_eq!(shown.code, i32::from(!damage.starts_with("mv")), "{damage}: {} {}", shown.out, shown.err);
+        assert!(shown.out.contains(&format!("mounted on {}", bench.path("mnt").display())), "{}", shown.out);
+        assert!(shown.out.contains(&bench.path("slow/e0").display().to_string()), "{}", shown.out);
+        if shown.code == 1 {
+            assert!(shown.out.contains(&format!("last at {}), MISSING", old.display())), "{}", shown.out);
+        }
+        assert_eq!(status(&bench, "mnt")["state"], "mounted");
+        assert!(bench.ok("info mnt").contains("mounted on"));
+        bench.write("mnt/new", "text".repeat(30_000));
+        let scrubbed = bench.run("mfs scrub mnt");
+        assert!(scrubbed.out.contains("the set is mounted") && scrubbed.err.is_empty(), "{}", scrubbed.err);
+        if rustix::process::geteuid().is_root() {
+            bench.ok("mount -o remount,ro mnt");
+            bench.ok("mount -o remount,rw mnt");
+        }
+        bench.ok("mfs replace mnt slow/d0 slow/n0 -s 44m");
+        bench.ok("mfs status mnt");
+        assert_eq!(bench.shell("cat mnt/text"), "some text");
+        assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+        bench.shell("rm slow/e0; rm -f slow/d0 slow/elsewhere");
+        assert_eq!(bench.run("cat slow/n0:/new").out, "text".repeat(30_000), "{damage}");
+    }
+}
+
+/// Promise: if no member is what it was, the mount still says what the set was.
+#[test]
+fn a_mount_without_members_shows_its_set() {
+    let bench = Bench::new();
+    bench.shell("mkdir mnt");
+    bench.ok("newfs -t mfs -s 20m one");
+    assert_eq!(run_as(&bench, "mount.spindle", "one mnt -o rw").code, 0);
+    bench.shell(": >one");
+    let ran = bench.run("mfs status mnt");
+    assert!(
+        ran.code == 1 && ran.out.contains("one), MISSING") && ran.err.is_empty(),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    assert_eq!(status(&bench, "mnt")["members"][0]["areas"][0]["state"], "missing");
+    // What is written while it is unmounted has no member to go to.
+    run_as(&bench, "umount.spindle", "-l mnt");
+}
+
+/// Promise: a scrub says each thing once: of a set with a lost copy, also one that has to be
+/// recovered first, and of blocks that are wrong in all copies.
+#[test]
+fn a_scrub_says_everything_once() {
+    let once = |ran: &Ran, wanted: &str| {
+        let lines: Vec<_> = ran.err.lines().collect();
+        assert_eq!(lines.iter().filter(|line| line.contains(wanted)).count(), 1, "{wanted}: {}", ran.err);
+        let mut different = lines.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), lines.len(), "{}", ran.err);
+    };
+    let bench = set();
+    assert_eq!(run_as(&bench, "mount.spindle", "slow/d1 mnt -o rw").code, 0);
+    bench.shell("rm slow/e0 && mkdir mnt/dir && sync -f mnt/dir");
+    let [daemon] = spindle_device::lock_holders(&bench.path("fast/c0"))[..] else { panic!("one daemon") };
+    bench.shell(&format!("kill -9 {daemon}; while kill -0 {daemon} 2>&-; do sleep 0.1; done"));
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 32);
+    once(&bench.run("mfs scrub slow/d0"), "a member of the set is missing");
+    let lost = "copy 1 of data storage 0 is lost";
+    once(&bench.run("mfs scrub slow/d0"), lost);
+    bench.ok("newfs -s 4m old.img");
+    once(&bench.run("mfs attach slow/d0 old.img --class attic"), lost);
+    once(&bench.run("mfs detach slow/d0 attic --copy"), lost);
+    let bench = Bench::new();
+    bench.ok("newfs -t mfs --checksums --control c:4m --data d:8m --log l:4m");
+    bench.write("bad", "this is read wrongly. ".repeat(1000));
+    bench.ok("cp bad c:/bad");
+    damage(&bench, "d", "this is read wrongly. ");
+    let ran = bench.run("mfs scrub c");
+    assert_eq!(ran.code, 4);
+    once(&ran, "are wrong");
+}
+
+/// Promise: a replacement that has failed because its target is full leaves a copy that is shown as
+/// what it is, with the commands that finish and drop it, and a set that is whole; the same command
+/// goes on when there is room, and the one that drops it does that.
+#[test]
+fn a_replacement_that_has_failed_is_shown_as_that() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for drops in [false, true] {
+        let bench = set();
+        bench.shell("mkdir full && mount -t tmpfs -o size=20m none full");
+        let ran = bench.run("mfs replace fast/c0 slow/d0 full/n0 -s 44m");
+        let shown = bench.run("mfs status fast/c0");
+        let info = bench.run("info fast/c0");
+        let states = status(&bench, "fast/c0");
+        let dropped = bench.run(if drops { "mfs remove fast/c0 full/n0" } else { "mfs status fast/c0" });
+        bench.shell("mount -o remount,size=60m full");
+        let again = bench.run("mfs replace fast/c0 slow/d0 full/n0 -s 44m");
+        let scrubbed = bench.run("mfs scrub fast/c0");
+        bench.shell("umount full");
+        assert!(ran.code == 1 && ran.err.contains("full/n0"), "{}", ran.err);
+        assert_eq!(shown.code, 0, "{}", shown.out);
+        assert!(shown.err.is_empty() && shown.out.contains("full/n0, NOT FINISHED"), "{}", shown.out);
+        let place = |name: &str| bench.path(name).canonicalize().unwrap().display().to_string();
+        let (member, new) = (place("fast/c0"), format!("{}/n0", place("full")));
+        assert!(shown.out.contains(&format!("spindle mfs add {member} data:0 {new}\n")), "{}", shown.out);
+        assert!(shown.out.contains(&format!("spindle mfs remove {member} {new}\n")), "{}", shown.out);
+        assert!(info.out.contains("all members there"), "{}", info.out);
+        let new = states["members"].as_array().unwrap().iter().find(|member| member["path"] == new.as_str());
+        assert_eq!(new.unwrap()["areas"][0]["state"], "unfinished", "{states}");
+        assert_eq!(dropped.code, 0, "{}", dropped.err);
+        assert_eq!(again.code, i32::from(drops), "{}", again.err);
+        assert!(!drops || again.err.contains("--force"), "{}", again.err);
+        assert_eq!((scrubbed.code, scrubbed.err.as_str()), (0, ""));
+    }
+}

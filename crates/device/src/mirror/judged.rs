@@ -99,7 +99,7 @@ impl Mirror {
         member: &Arc<Member>,
         buf: &mut AlignedBuf,
     ) -> Result<()> {
-        let mut refused = None;
+        let mut refused: Vec<(u64, usize)> = Vec::new();
         for part in judge.wrong(offset, buf, false) {
             let at = offset + part.start as u64;
             let refuses = judge.refuses(at);
@@ -114,16 +114,25 @@ impl Mirror {
                 continue;
             }
             let left = self.find_right(judge, at, member, &mut buf[part.clone()])?;
-            if let Some(left) = left.first().filter(|_| refuses) {
-                let (place, bytes) = (member.place(at + left.start as u64), left.len());
-                log::error!("{}: {bytes} bytes at {place} are wrong", member.device.info().name);
-                refused.get_or_insert((at + left.start as u64, bytes));
-            }
+            refused.extend(left.first().filter(|_| refuses).map(|left| (at + left.start as u64, left.len())));
         }
-        refused.map_or(Ok(()), |(at, bytes)| {
-            let nowhere = std::io::Error::new(std::io::ErrorKind::InvalidData, "no copy is right");
-            Err(Error::io(&self.info.name, format!("verifying {bytes} bytes at {at}"), nowhere))
-        })
+        let Some(&(at, bytes)) = refused.first() else { return Ok(()) };
+        self.report_refused(member, &refused);
+        let nowhere = std::io::Error::new(std::io::ErrorKind::InvalidData, "no copy is right");
+        Err(Error::io(&self.info.name, format!("verifying {bytes} bytes at {at}"), nowhere))
+    }
+
+    /// Logs the places and lengths that are wrong in all members, but those that were just logged.
+    fn report_refused(&self, member: &Member, refused: &[(u64, usize)]) {
+        let mut known = self.refused.lock();
+        let new: Vec<_> = refused.iter().filter(|(at, _)| !known.contains(at)).collect();
+        for (at, bytes) in &new {
+            let place = member.place(*at);
+            log::error!("{}: {bytes} bytes at {place} are wrong", member.device.info().name);
+        }
+        if !new.is_empty() {
+            *known = refused.iter().map(|(at, _)| *at).collect();
+        }
     }
 
     /// Looks in the other members for the right bytes at `at` and puts them into `bytes`, which

@@ -171,6 +171,13 @@ pub struct Area {
 }
 
 impl Area {
+    /// Returns true if it was a copy, and is none any more. A new one that is not finished is not
+    /// lost.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        self.lost && self.filling.is_none()
+    }
+
     const fn state(&self) -> u32 {
         match (self.lost, self.filling) {
             (false, _) => 0,
@@ -253,7 +260,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Reads a label; returns none if there is none.
+    /// Reads a label of [`LABEL_BYTES`]; returns none if there is none.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if it is damaged, [`Error::Unsupported`] if its version is not known.
@@ -470,10 +477,20 @@ impl Label {
         std::iter::once(first).chain(self.classes.iter().cloned()).collect()
     }
 
-    /// Returns true if the other label of the same set is not newer than this one.
+    /// Returns true if the other label of the same set is not newer than this one. Of two of one
+    /// moment, that of a member counts which was not only begun.
     #[must_use]
     pub fn is_as_new_as(&self, other: &Self) -> bool {
-        (self.epoch, self.settled) >= (other.epoch, other.settled)
+        let age = |label: &Self| (label.epoch, label.settled, !label.is_only_begun());
+        age(self) >= age(other)
+    }
+
+    /// Returns true if the member of this label was never more than a new one that is being filled:
+    /// it holds nothing that the set needs.
+    #[must_use]
+    pub fn is_only_begun(&self) -> bool {
+        let mut own = self.areas.iter().filter(|area| area.member_id == self.member_id).peekable();
+        own.peek().is_some() && own.all(|area| area.filling.is_some())
     }
 
     /// Returns true if a member is of no use: all its areas are lost.

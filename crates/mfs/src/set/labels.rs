@@ -143,15 +143,11 @@ impl Labels {
         self.members.lock().get(&member_id).cloned()
     }
 
-    /// Writes to each member where all are, as the names of their devices say, if there are
-    /// several; of those that are not there, where they were. A failure is only reported.
-    pub(crate) fn write_places(&self) {
-        let label = self.now();
-        let mut away = label.members();
+    /// Returns where all members and read-only areas are, as the names of their devices say; of
+    /// those that are not there, where they were, as far as the others know.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let mut away = self.now().members();
         let (members, read_only) = (self.members.lock(), self.read_only.lock());
-        if members.len() + read_only.len() < 2 {
-            return;
-        }
         away.retain(|id| !members.contains_key(id));
         let mut places: Vec<_> =
             members.iter().map(|(&id, device)| (id, device.info().name.clone())).collect();
@@ -161,6 +157,16 @@ impl Labels {
             }
         }
         places.extend(read_only.iter().cloned());
+        places
+    }
+
+    /// Writes to each member where all are, if there are several. A failure is only reported.
+    pub(crate) fn write_places(&self) {
+        let (label, places) = (self.now(), self.places());
+        let (members, read_only) = (self.members.lock(), self.read_only.lock());
+        if members.len() + read_only.len() < 2 {
+            return;
+        }
         for (&id, device) in members.iter() {
             let is_new = self.new.lock().contains(&id);
             let is_ours = if is_new { Ok(()) } else { check_member(&**device, label.set_id, id) };

@@ -37,6 +37,8 @@ pub struct Set {
     pub log: Vec<Arc<dyn Device>>,
     /// What is missing so that nothing can be written, for people.
     pub unavailable: Vec<String>,
+    /// What the set was opened without although it is there, with the reasons, for people.
+    pub left_out: Vec<String>,
     /// The areas of the read-only classes, in their order.
     pub(crate) read_only: Vec<Arc<ReadOnlyArea>>,
     /// The parts of the storage, with their copies.
@@ -92,6 +94,8 @@ pub(crate) struct Labelled {
     pub(crate) labels: Vec<Label>,
     /// Those without one: read-only areas.
     pub(crate) others: Vec<Arc<dyn Device>>,
+    /// Those that cannot be read, with the reasons.
+    pub(crate) left_out: Vec<String>,
 }
 
 /// Reads the labels of members. One that cannot be read counts as missing; the error is passed to
@@ -107,7 +111,7 @@ fn read_labels(devices: &[Arc<dyn Device>], failed: &mut Option<Error>) -> Resul
             }
             Ok(None) => found.others.push(device.clone()),
             Err(error @ Error::Device(_)) => {
-                log::warn!("{error}: {name} is left out");
+                found.left_out.push(format!("{error}: {name} is left out"));
                 failed.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -121,8 +125,14 @@ pub(super) fn no_label(devices: &[Arc<dyn Device>]) -> Option<Error> {
     devices.first().map(|device| Error::corrupt("it has no label of a set", &device.info().name))
 }
 
-/// Chooses the members whose labels belong to the moment of the newest one.
-fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Result<Members> {
+/// Chooses the members whose labels belong to the moment of the newest one. The others go to
+/// `left_out`, but for those that were only begun: the set needs nothing of them.
+fn choose(
+    devices: &[Arc<dyn Device>],
+    labels: &[Label],
+    newest: &Label,
+    left_out: &mut Vec<String>,
+) -> Result<Members> {
     let mut members = BTreeMap::new();
     for (device, label) in devices.iter().zip(labels) {
         let name = &device.info().name;
@@ -130,23 +140,27 @@ fn choose(devices: &[Arc<dyn Device>], labels: &[Label], newest: &Label) -> Resu
         if label.set_id != newest.set_id {
             return refuse(format!("{name} belongs to another set"), "name the members of one set");
         }
+        if label.is_only_begun() && !newest.members().contains(&label.member_id) {
+            continue;
+        }
         if label.epoch == newest.epoch && label.opened != newest.opened {
             let what = format!("{name} was used in another copy of this set at the same time");
             return refuse(what, "keep the members of the two copies apart");
         }
         if label.epoch < newest.settled || !newest.members().contains(&label.member_id) {
             let Label { epoch, .. } = label;
-            log::warn!(
-                "{name} is left out: it has an earlier state of the set ({epoch}, which is at {})",
-                newest.epoch
-            );
+            let now = newest.epoch;
+            left_out.push(format!(
+                "{name} is left out: it has an earlier state of the set ({epoch}, which is at {now})"
+            ));
             continue;
         }
         let areas = newest.areas.iter().filter(|area| area.member_id == label.member_id);
         let end = areas.clone().map(|area| area.offset.saturating_add(area.len)).max().unwrap_or(0);
         let size = device.info().size_bytes;
         if size < end {
-            log::warn!("{name} is left out: it has become too short, {size} bytes of at least {end}");
+            left_out
+                .push(format!("{name} is left out: it has become too short, {size} bytes of at least {end}"));
             continue;
         }
         let shared: Arc<dyn Device> = Arc::new(Shared::new(device.clone(), areas.count() > 1));
@@ -222,14 +236,14 @@ impl Set {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn assemble(found: Labelled, without_log: bool) -> Result<Self> {
-        let Labelled { members: devices, labels, others } = found;
+        let Labelled { members: devices, labels, others, mut left_out } = found;
         let mut label = match newest(&labels) {
             Ok(label) => label.clone(),
             Err(none) => return Err(no_label(&others).unwrap_or(none)),
         };
         let layout = Layout::of(&label)?;
-        let members = choose(&devices, &labels, &label)?;
-        let read_only = read_only::find(&label, others)?;
+        let members = choose(&devices, &labels, &label, &mut left_out)?;
+        let read_only = read_only::find(&label, others, &mut left_out)?;
         if without_log && !label.log_is_lost() {
             let is_here = |area: &&Area| !area.lost && members.contains_key(&area.member_id);
             if label.parts(Role::Log).iter().all(|copies| copies.iter().any(is_here)) {
@@ -287,6 +301,7 @@ impl Set {
             space,
             log,
             unavailable,
+            left_out,
             read_only,
             parts,
             labels,

@@ -68,34 +68,39 @@ impl Device for ReadOnlyArea {
 }
 
 /// Returns the areas of all read-only classes in their order, each with its device if that is among
-/// `devices`, which have no labels.
+/// `devices`, which have no labels. What is not used goes to `left_out`.
 ///
 /// # Errors
 /// [`spindle_vfs::Error::Corrupt`] if the set has no read-only classes, so that a device without a
 /// label is a mistake.
-pub(super) fn find(label: &Label, mut devices: Vec<Arc<dyn Device>>) -> Result<Vec<Arc<ReadOnlyArea>>> {
+pub(super) fn find(
+    label: &Label,
+    mut devices: Vec<Arc<dyn Device>>,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Arc<ReadOnlyArea>>> {
     if label.read_only.is_empty() {
         return no_label(&devices).map_or(Ok(Vec::new()), Err);
     }
     let mut areas = Vec::new();
     for class in &label.read_only {
-        let is_it = |print: Fingerprint, device: &Arc<dyn Device>| {
+        let mut is_it = |print: Fingerprint, device: &Arc<dyn Device>| {
             let fits = print.fits(&**device);
-            fits.inspect_err(|error| log::warn!("{error}: it is left out")).unwrap_or(false)
+            fits.inspect_err(|error| left_out.push(format!("{error}: it is left out"))).unwrap_or(false)
         };
         let place = class.area.and_then(|print| devices.iter().position(|device| is_it(print, device)));
         let device = place.map(|place| devices.swap_remove(place));
         if class.area.is_some() && device.is_none() {
-            log::warn!(
+            left_out.push(format!(
                 "the device of class {} is not found, or is not what it was: what lies on it cannot be read",
                 class.name
-            );
+            ));
         }
         let bytes = class.area.map_or(0, |area| area.bytes);
         areas.push(Arc::new(ReadOnlyArea::new(format!("data ({})", class.name), bytes, device)));
     }
     for device in devices {
-        log::warn!("{} is left out: no read-only class has what is on it", device.info().name);
+        let name = &device.info().name;
+        left_out.push(format!("{name} is left out: no read-only class has what is on it"));
     }
     Ok(areas)
 }

@@ -6,7 +6,7 @@
 //! leaves of the class is used when the command is given again.
 
 use super::area_sink::AreaSink;
-use super::change::{Report, open};
+use super::change::{Report, open, open_again};
 use super::find::label;
 use super::open::{OpenSet, open_area};
 use crate::control::Name;
@@ -173,14 +173,13 @@ pub fn detach(spec: &Spec, class: &ClassName, copy: bool, report: &mut Report<'_
         }
         drop(set);
         detached.copied = with_files(spec, |_, mfs| Ok(mfs.copy_from(class, &mut report)?)).context(spec)?;
-        set = open(spec, false)?;
+        set = open_again(spec)?;
     }
     let users = set.set.detach(class, Arc::new(TickClock)).context(spec)?;
-    drop(set);
     if users.is_empty() {
         return Ok(detached);
     }
-    let named = names_of(spec, &users)?;
+    let named = names_of(&set, &users)?;
     let (count, class) = (users.len(), quoted(class.to_string().as_bytes()));
     let more = if count > named.len() { ", …" } else { "" };
     let remedy = if copy {
@@ -277,11 +276,16 @@ fn write_class(layout: &Layout, attach: &Attach, usable: impl Fn(u32) -> bool) -
     }
 }
 
+/// Returns the files of a set that is not mounted, to read.
+fn files(set: &OpenSet) -> Result<Vfs> {
+    let options = spindle_mfs::OpenOptions { read_only: true, ..spindle_mfs::OpenOptions::default() };
+    Ok(vfs(Arc::new(Mfs::open(&set.set, Arc::new(TickClock), &options)?)))
+}
+
 /// Returns true if there is something at a path of a set that is not mounted; its directory must
 /// be there.
 fn path_exists(set: &OpenSet, path: &[u8]) -> Result<bool> {
-    let options = spindle_mfs::OpenOptions { read_only: true, ..spindle_mfs::OpenOptions::default() };
-    let vfs = vfs(Arc::new(Mfs::open(&set.set, Arc::new(TickClock), &options)?));
+    let vfs = files(set)?;
     let (dir, name) = resolve_parent(&vfs, path)?;
     match child(&vfs, dir.ino(), name) {
         Ok(_) => Ok(true),
@@ -294,9 +298,10 @@ fn vfs(mfs: Arc<Mfs>) -> Vfs {
     Vfs::new(mfs, spindle_vfs::Options::default())
 }
 
-/// Opens the file system of a set, has `change` change it, and unmounts it, also after a failure.
+/// Opens the file system of a set again, has `change` change it, and unmounts it, also after a
+/// failure.
 fn with_files<T>(spec: &Spec, change: impl FnOnce(&Vfs, &Mfs) -> Result<T>) -> Result<T> {
-    let set = OpenSet::open(spec, &OpenOptions::read_write())?;
+    let set = OpenSet::open_as(spec, &OpenOptions::read_write(), false)?;
     let mfs = Arc::new(Mfs::open(&set.set, Arc::new(TickClock), &spindle_mfs::OpenOptions::default())?);
     if mfs.read_only() {
         return Err(Error::new(reasons(mfs.read_only_reasons())));
@@ -309,9 +314,8 @@ fn with_files<T>(spec: &Spec, change: impl FnOnce(&Vfs, &Mfs) -> Result<T>) -> R
 }
 
 /// Returns the paths of some of these files.
-fn names_of(spec: &Spec, users: &[Ino]) -> Result<Vec<String>> {
-    let image = Image::open(spec, &OpenOptions::read_only())?;
-    let vfs = image.vfs();
+fn names_of(set: &OpenSet, users: &[Ino]) -> Result<Vec<String>> {
+    let vfs = files(set)?;
     let mut names = Vec::new();
     for visit in Walk::new(b"/", vfs.root_node()?) {
         let visit = visit?;

@@ -3,9 +3,11 @@
 //! The process that serves the mount of a set makes the changes ([`control`](crate::control));
 //! without a mount this process does, after a replay of the log.
 
+use super::find::absolute;
+use super::named::{MemberName, Named};
 use super::open::OpenSet;
-use crate::check::{Checked, MfsReport, Options, check};
-use crate::control::{self, Name, Request};
+use crate::check::{MfsReport, Options};
+use crate::control::Request;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions};
 use crate::newfs::rng;
@@ -13,6 +15,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Scrubbed, Spec};
+use spindle_mfs::check::Phase;
 use spindle_mfs::{Progress, Role};
 use std::fmt;
 
@@ -24,9 +27,8 @@ pub enum Change {
     /// from other copies, or from the old member if it can be read; for log storage that was lost
     /// there is a new, empty log.
     Replace {
-        /// Its path, or, if it is missing, the beginning of its identity as
-        /// [`Status`](super::Status) shows it.
-        old: String,
+        /// The old one.
+        old: MemberName,
         /// The device of the new one.
         new: NewDevice,
         /// If log storage is missing, give up what only it has. The file system counts as damaged
@@ -44,8 +46,8 @@ pub enum Change {
     },
     /// Leave out a member, if there are other copies of all that it has.
     Remove {
-        /// As in a replacement.
-        old: String,
+        /// The one to leave out.
+        old: MemberName,
     },
     /// Compare all copies, and mend what differs.
     Scrub,
@@ -83,7 +85,7 @@ pub struct Outcome {
     pub unclean: u64,
     /// Data blocks of which no copy is what its checksum was made of.
     pub wrong: u64,
-    /// Copies that are lost or not complete, after the change.
+    /// Copies that are lost, after the change.
     pub lost: u64,
     /// Read-only classes whose areas are not what they were, or cannot be read.
     pub changed_areas: Vec<String>,
@@ -92,18 +94,18 @@ pub struct Outcome {
 /// Receives the progress; its error ends the work, which can be taken up again.
 pub type Report<'a> = dyn FnMut(Progress) -> Result<()> + 'a;
 
-/// Changes the set that `spec` is a member of. If this was interrupted, calling it again goes on.
+/// Changes the set. If this was interrupted, calling it again goes on.
 ///
 /// # Errors
 /// If the set is used by another program than a mount of Spindle, is not whole enough, the new
 /// device cannot be used, or a device fails.
-pub fn change(spec: &Spec, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
+pub fn change(set: &Named, change: &Change, report: &mut Report<'_>) -> Result<Outcome> {
     let change = &change.with_absolute_paths();
-    let set_id = super::find::label(spec)?.set_id;
-    match control::request(&Name::of_set(set_id, spec)?, &Request::Members(change.clone()), report)? {
-        Some(outcome) => Ok(outcome),
-        None => open(spec, without_log(change))?.apply(change, report).context(spec),
+    if let Some(outcome) = set.ask(&Request::Members(change.clone()), report)? {
+        return Ok(outcome);
     }
+    let spec = &set.member()?;
+    open(spec, without_log(change))?.apply(change, report).context(spec)
 }
 
 /// What a scrub has found.
@@ -120,18 +122,19 @@ pub struct ScrubReport {
 /// # Errors
 /// As [`change`].
 pub fn scrub(
-    spec: &Spec,
+    set: &Named,
     report: &mut Report<'_>,
     phase: &mut dyn FnMut(&dyn fmt::Display),
 ) -> Result<ScrubReport> {
-    let copies = change(spec, &Change::Scrub, report)?;
-    if copies.mounted {
+    if let Some(copies) = set.ask(&Request::Members(Change::Scrub), report)? {
         return Ok(ScrubReport { copies, check: None });
     }
-    match check(spec, &Options::default(), phase)? {
-        Checked::Mfs(checked) => Ok(ScrubReport { copies, check: Some(checked.after) }),
-        _ => Err(Error::new("it is no longer a member of a set").within(spec)),
-    }
+    let spec = &set.member()?;
+    let open = open(spec, false)?;
+    let copies = open.apply(&Change::Scrub, report).context(spec)?;
+    let mut progress = |now: Phase| phase(&now);
+    let check = spindle_mfs::check::check(&open.set, Options::default().limit, &mut progress);
+    Ok(ScrubReport { copies, check: Some(check.context(spec)?) })
 }
 
 /// Returns true if a change gives up log storage that is missing.
@@ -139,19 +142,29 @@ const fn without_log(change: &Change) -> bool {
     matches!(change, Change::Replace { discard_log: true, .. })
 }
 
-/// Opens the set that `spec` is a member of for a change. Replays its log first, if it has to be;
-/// `without_log` gives up log storage that is missing.
+/// Opens the set that `spec` is a member of for a change, and warns of copies that are lost.
+/// Replays its log first, if it has to be; `without_log` gives up log storage that is missing.
 pub(super) fn open(spec: &Spec, without_log: bool) -> Result<OpenSet> {
     let options = OpenOptions::read_write();
     let mut open = OpenSet::open_as(spec, &options, without_log)?;
     if open.set.needs_replay().context(spec)? {
         drop(open);
+        // It warns.
         let image = Image::open(spec, &options)?;
         let writable = image.check_writable();
         image.unmount().context(spec)?;
         writable.context(spec)?;
-        open = OpenSet::open(spec, &options)?;
+        open = OpenSet::open_as(spec, &options, false)?;
+    } else {
+        open.warn();
     }
+    open.set.begin_change(TickClock.now()).context(spec)?;
+    Ok(open)
+}
+
+/// Opens a set that [`open`] has opened, for the next step of the same change, without a warning.
+pub(super) fn open_again(spec: &Spec) -> Result<OpenSet> {
+    let open = OpenSet::open_as(spec, &OpenOptions::read_write(), false)?;
     open.set.begin_change(TickClock.now()).context(spec)?;
     Ok(open)
 }
@@ -159,27 +172,11 @@ pub(super) fn open(spec: &Spec, without_log: bool) -> Result<OpenSet> {
 impl Change {
     /// Returns the change with paths that mean the same in another process.
     fn with_absolute_paths(&self) -> Self {
-        let absolute = |name: &mut String| {
-            let Ok(spec) = Spec::parse(name) else { return };
-            let Ok(path) = std::path::absolute(&spec.path) else { return };
-            let path = path.canonicalize().unwrap_or(path);
-            *name = Spec { path, ..spec }.to_string();
-        };
-        // An identity is not a path.
-        let existing = |name: &mut String| {
-            if Spec::parse(name).is_ok_and(|spec| spec.path.exists()) {
-                absolute(name);
-            }
-        };
         let mut change = self.clone();
-        match &mut change {
-            Self::Replace { old, new, .. } => {
-                existing(old);
-                absolute(&mut new.path);
-            }
-            Self::Add { new, .. } => absolute(&mut new.path),
-            Self::Remove { old } => existing(old),
-            Self::Scrub => {}
+        if let Self::Replace { new, .. } | Self::Add { new, .. } = &mut change
+            && let Ok(spec) = Spec::parse(&new.path)
+        {
+            new.path = absolute(&spec).to_string();
         }
         change
     }
@@ -205,12 +202,14 @@ impl OpenSet {
         let identity = || rng(None).random();
         let (mut scrubbed, mut changed_areas) = (Scrubbed::default(), Vec::new());
         let result = match change {
+            Change::Replace { old, new, .. } if self.has_replaced(old, new) => Ok(()),
             Change::Replace { old, new, .. } => {
                 let old = self.member(old)?;
                 let device = new_device(new)?;
                 let replaced = self.set.replace(old, &device, identity(), &mut report);
                 replaced.context(&new.path).map_err(|error| undo(new, error))
             }
+            Change::Add { role, index, new } if self.has_copy((*role, *index), new) => Ok(()),
             Change::Add { role, index, new } => {
                 self.set.check_part(*role, *index)?;
                 let device = new_device(new)?;
@@ -219,9 +218,9 @@ impl OpenSet {
             }
             // The set must be found through another member afterwards.
             Change::Remove { old } if self.count() < 2 => {
-                Err(Error::new("the last member of the set").within(old))
+                Err(Error::new("the last member of the set").within(&old.given))
             }
-            Change::Remove { old } => self.set.remove(self.member(old)?).context(old),
+            Change::Remove { old } => self.set.remove(self.member(old)?).context(&old.given),
             Change::Scrub => {
                 scrubbed = self.set.scrub(&mut report)?;
                 let changed = self.set.verify_read_only(&mut report)?;
@@ -233,7 +232,7 @@ impl OpenSet {
         result?;
         let Scrubbed { bytes, differed, unreadable, undecided, unclean, wrong, .. } = scrubbed;
         let wrong = wrong.len() as u64;
-        let lost = self.set.label_now().areas.iter().filter(|area| area.lost).count() as u64;
+        let lost = self.set.label_now().areas.iter().filter(|area| area.is_lost()).count() as u64;
         Ok(Outcome {
             mounted: false,
             bytes,

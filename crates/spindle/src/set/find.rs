@@ -6,11 +6,12 @@
 //! directory as a whole is not mixed with the original. The areas of read-only classes are looked
 //! for in the same places, by what is on them, first where they were.
 
+use super::named::MountedSet;
 use crate::error::{Error, Result};
 use crate::image::{open_device_unlocked, open_unlocked};
 use crate::partition;
 use spindle_device::{Device, Part, Spec, partitions};
-use spindle_mfs::{Fingerprint, Label, Place, read_label, read_places};
+use spindle_mfs::{Fingerprint, LABEL_BYTES, Label, Place, read_label, read_places};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,8 @@ pub struct FoundArea {
 /// What was found of a set.
 #[derive(Clone, Debug)]
 pub struct FoundSet {
+    /// Its newest label.
+    pub label: Label,
     /// The members, in the order of the table of the newest label; first those that the table has,
     /// then those that it no longer has.
     pub members: Vec<FoundMember>,
@@ -43,18 +46,11 @@ pub struct FoundSet {
     /// Where the members that were not found were when the set was last opened to
     /// write, as far as the others know, by their identities.
     pub away: Vec<Place>,
+    /// Where members were that the set no longer has, as far as its members know.
+    pub former: Vec<Place>,
     /// Why a member that is needed and was not found cannot be opened where it was when the set was
     /// last opened to write, if it is there: it is not permitted, or it is in use.
     pub refused: Option<spindle_device::Error>,
-}
-
-impl FoundSet {
-    /// Returns the newest label of the members; none if there are none.
-    #[must_use]
-    pub fn newest(&self) -> Option<&Label> {
-        let labels = self.members.iter().map(|member| &member.label);
-        labels.max_by_key(|label| (label.epoch, label.settled))
-    }
 }
 
 /// Finds the members of the set that `spec` is a member of, and its read-only areas. Those that are
@@ -66,39 +62,27 @@ pub fn find(spec: &Spec) -> Result<FoundSet> {
     let spec = &absolute(spec);
     let device = open_device_unlocked(spec)?;
     let label = own_label(spec, &*device)?;
-    let mut search = Search { found: vec![FoundMember { spec: spec.clone(), label }] };
-    let near = if search.is_all() { Vec::new() } else { neighbours(spec, &*device) };
-    if !search.is_complete() {
-        for candidate in &near {
-            search.look_at(candidate)?;
+    let found = vec![FoundMember { spec: spec.clone(), label: label.clone() }];
+    Search { newest: label, given: 1, found }.finish(Vec::new())
+}
+
+/// Finds the members of a mounted set, first where they are as the process knows that serves the
+/// mount, which need not have a label any more.
+///
+/// # Errors
+/// If the label is damaged, or two files claim to be the same member.
+pub(super) fn find_mounted(MountedSet { label, places }: &MountedSet) -> Result<FoundSet> {
+    let damaged = || Error::new("the process that serves the mount does not say which set it is");
+    let newest = (label.len() == LABEL_BYTES).then(|| Label::decode(label, "label of the mounted set"));
+    let newest = newest.transpose()?.flatten().ok_or_else(damaged)?;
+    let mut search = Search { newest, given: 0, found: Vec::new() };
+    for (_, path) in places {
+        if let Ok(spec) = Spec::parse(path) {
+            search.look_at(&spec)?;
         }
     }
-    let places: Vec<_> = search.found.iter().filter_map(|member| places(&member.spec)).flatten().collect();
-    let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
-    for candidate in known().chain(block_devices()) {
-        if search.is_complete() {
-            break;
-        }
-        search.look_at(&absolute(&candidate))?;
-    }
-    let away = |(id, _): &&Place| search.found.iter().all(|member| member.label.member_id != *id);
-    let needed = |(id, _): &&Place| !search.newest().is_useless(*id);
-    let mut gone: Vec<Place> = Vec::new();
-    for place in places.iter().filter(away).filter(|(id, _)| search.newest().members().contains(id)) {
-        if gone.iter().all(|(id, _)| *id != place.0) {
-            gone.push(place.clone());
-        }
-    }
-    let refused = gone.iter().filter(needed).find_map(|(_, path)| refusal(path));
-    if let Some(error) = &refused {
-        log::warn!("{error}: this member of the set is left out");
-    }
-    // What is the same is as good; so the place where it was comes first.
-    let read_only = read_only_areas(search.newest(), &mut known().chain(near).chain(block_devices()));
-    let order = search.newest().members();
-    let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
-    search.found.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
-    Ok(FoundSet { members: search.found, read_only, away: gone, refused })
+    search.given = search.found.len();
+    search.finish(places.clone())
 }
 
 /// Returns the areas of the read-only classes that are among the candidates.
@@ -132,37 +116,83 @@ fn own_label(spec: &Spec, device: &dyn Device) -> Result<Label> {
 }
 
 struct Search {
+    /// The newest label that was seen.
+    newest: Label,
+    /// The number of members that were not looked for: no other file is taken for one of them.
+    given: usize,
     found: Vec<FoundMember>,
 }
 
 impl Search {
-    fn newest(&self) -> &Label {
-        let newest = self.found.iter().map(|member| &member.label);
-        newest.max_by_key(|label| (label.epoch, label.settled)).unwrap_or(&self.found[0].label)
-    }
-
     fn is_complete(&self) -> bool {
         let has = |id: &[u8; 16]| self.found.iter().any(|member| member.label.member_id == *id);
-        self.newest().members().iter().all(has)
+        self.newest.members().iter().all(has)
     }
 
     /// Returns true if there is nothing to look for.
     fn is_all(&self) -> bool {
-        self.is_complete() && self.newest().read_only.is_empty()
+        self.is_complete() && self.newest.read_only.is_empty()
+    }
+
+    /// Looks for what is not found yet. `places` says where members are or were, besides what they
+    /// say themselves.
+    fn finish(mut self, mut places: Vec<Place>) -> Result<FoundSet> {
+        let first = self.found.first().filter(|_| !self.is_all()).map(|member| member.spec.clone());
+        let first = first.and_then(|spec| open_device_unlocked(&spec).ok().map(|device| (spec, device)));
+        let near = first.map_or_else(Vec::new, |(spec, device)| neighbours(&spec, &*device));
+        if !self.is_complete() {
+            for candidate in &near {
+                self.look_at(candidate)?;
+            }
+        }
+        places.extend(self.found.iter().filter_map(|member| places_of(&member.spec)).flatten());
+        let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
+        for candidate in known().chain(block_devices()) {
+            if self.is_complete() {
+                break;
+            }
+            self.look_at(&absolute(&candidate))?;
+        }
+        let Self { newest: label, found: mut members, .. } = self;
+        let order = label.members();
+        let (mut away, mut former): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
+        for place in &places {
+            let is_found = members.iter().any(|member| member.label.member_id == place.0);
+            let is_area = label.read_only.iter().any(|class| class.area.is_some_and(|a| a.id() == place.0));
+            let list = if order.contains(&place.0) { &mut away } else { &mut former };
+            if !is_found && !is_area && list.iter().all(|(id, _)| *id != place.0) {
+                list.push(place.clone());
+            }
+        }
+        let needed = |(id, _): &&Place| !label.is_useless(*id);
+        let refused = away.iter().filter(needed).find_map(|(_, path)| refusal(path));
+        // What is the same is as good; so the place where it was comes first.
+        let read_only = read_only_areas(&label, &mut known().chain(near).chain(block_devices()));
+        let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
+        members.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
+        Ok(FoundSet { label, members, read_only, away, former, refused })
+    }
+
+    /// Adds a member.
+    fn add(&mut self, spec: &Spec, label: Label) {
+        if !self.newest.is_as_new_as(&label) {
+            self.newest = label.clone();
+        }
+        self.found.push(FoundMember { spec: spec.clone(), label });
     }
 
     /// Takes a candidate if it is a member that is not found yet.
     fn look_at(&mut self, candidate: &Spec) -> Result<()> {
         let Some(label) = label_of(candidate) else { return Ok(()) };
-        if label.set_id != self.found[0].label.set_id {
+        if label.set_id != self.newest.set_id {
             return Ok(());
         }
         let same = self.found.iter().position(|member| member.label.member_id == label.member_id);
         let Some(other) = same else {
-            self.found.push(FoundMember { spec: candidate.clone(), label });
+            self.add(candidate, label);
             return Ok(());
         };
-        if other == 0 || is_same(&self.found[other].spec, candidate) {
+        if other < self.given || is_same(&self.found[other].spec, candidate) {
             return Ok(());
         }
         let known = &self.found[other];
@@ -173,24 +203,31 @@ impl Search {
             )));
         }
         if known.label.epoch < label.epoch {
-            self.found[other] = FoundMember { spec: candidate.clone(), label };
+            self.found.remove(other);
+            self.add(candidate, label);
         }
         Ok(())
     }
 }
 
-fn absolute(spec: &Spec) -> Spec {
-    let path = spec.path.canonicalize().unwrap_or_else(|_| spec.path.clone());
+/// Returns the specification with an absolute path without symbolic links, as far as it is there.
+pub(super) fn absolute(spec: &Spec) -> Spec {
+    let path = spec.path.canonicalize().or_else(|_| {
+        let path = std::path::absolute(&spec.path)?;
+        let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+        Ok::<_, std::io::Error>(dir.zip(path.file_name()).map_or(path.clone(), |(dir, name)| dir.join(name)))
+    });
+    let path = path.unwrap_or_else(|_| spec.path.clone());
     Spec { path, ..spec.clone() }
 }
 
 /// Returns the label of a candidate, if it can be read and has one.
-fn label_of(spec: &Spec) -> Option<Label> {
+pub(super) fn label_of(spec: &Spec) -> Option<Label> {
     let device = open_device_unlocked(spec).ok()?;
     read_label(&*device).ok().flatten()
 }
 
-fn places(spec: &Spec) -> Option<Vec<Place>> {
+fn places_of(spec: &Spec) -> Option<Vec<Place>> {
     read_places(&*open_device_unlocked(spec).ok()?).ok()
 }
 

@@ -3,7 +3,8 @@
 //! Labels are read from the members. What is used of their storage is asked of the process that
 //! serves the mount, if the set is mounted: much of it is only in its memory.
 
-use super::find::{FoundArea, FoundMember, FoundSet, find};
+use super::find::{FoundArea, FoundMember, FoundSet};
+use super::named::Named;
 use crate::control::{Name, Request, request};
 use crate::error::Result;
 use crate::image::open_device_unlocked;
@@ -20,6 +21,9 @@ pub enum AreaState {
     Whole,
     /// It was lost, and has not been filled again.
     Lost,
+    /// It is a new copy, which is being filled, or whose filling was interrupted or has failed. The
+    /// set does not need it.
+    Unfinished,
     /// Its member was not found.
     Missing,
     /// Its member has an earlier state of the set.
@@ -43,6 +47,9 @@ pub struct AreaStatus {
     pub bytes: u64,
     /// Its state.
     pub state: AreaState,
+    /// Of one that is not finished: how many bytes it has that an interrupted filling goes on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filled_bytes: Option<u64>,
 }
 
 /// A member of a set.
@@ -158,20 +165,30 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns true if every area is whole, and the set can be read.
+    /// Returns true if every area is whole but those that are not needed yet, and the set can be
+    /// read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.unreadable.is_none()
-            && self.members.iter().flat_map(|member| &member.areas).all(|area| area.state == AreaState::Whole)
+        let mut areas = self.members.iter().flat_map(|member| &member.areas);
+        let is_fine = |area: &AreaStatus| matches!(area.state, AreaState::Whole | AreaState::Unfinished);
+        self.unreadable.is_none() && areas.all(is_fine)
     }
 
-    /// Describes a set by its newest label and the members that were found.
+    /// Describes a set by its newest label and the members that were found. Warns of a member that
+    /// cannot be opened.
     ///
     /// # Errors
     /// If the label's sizes are impossible.
     pub fn of(set: &FoundSet) -> Result<Self> {
-        let FoundSet { members: found, read_only, away, .. } = set;
-        let label = set.newest().ok_or_else(|| crate::Error::new("no members"))?;
+        Self::with(set, ask_mount(&set.label, &set.members)?)
+    }
+
+    /// Does the same with what is known of the mount.
+    fn with(set: &FoundSet, mount: Mount) -> Result<Self> {
+        let FoundSet { label, members: found, read_only, away, refused, .. } = set;
+        if let Some(error) = refused {
+            log::warn!("{error}: this member of the set is left out");
+        }
         let layout = Layout::of(label)?;
         let last_path = |id| away.iter().find(|(of, _)| *of == id).map(|(_, path)| path.clone());
         let members = label.members().into_iter().map(|id| MemberStatus {
@@ -179,7 +196,6 @@ impl Status {
             ..member_status((label, &layout), found, id)
         });
         let members = members.chain(area_statuses(label, read_only)).collect();
-        let mount = ask_mount(label, found)?;
         let (storage, in_use, unreadable) = match look(found, read_only) {
             Ok((storage, in_use)) => (Some(storage), in_use, None),
             Err(error) => (None, false, Some(error.to_string())),
@@ -191,7 +207,8 @@ impl Status {
             Mount::Silent | Mount::Described(_) => State::Mounted,
         };
         let (mount, storage, stale) = match mount {
-            Mount::Described(Description { dir, read_only, detached, storage: now, .. }) => {
+            Mount::Described(description) => {
+                let Description { dir, read_only, detached, storage: now, .. } = *description;
                 (Some(MountedAt { dir, read_only, detached }), now.or(storage), false)
             }
             Mount::Silent | Mount::None => (None, storage, matches!(state, State::Mounted | State::Open)),
@@ -227,12 +244,16 @@ impl Status {
     }
 }
 
-/// Finds the members of the set that `spec` is a member of, and describes the set.
+/// Finds the members of a set, and describes it.
 ///
 /// # Errors
-/// As [`find`].
-pub fn status(spec: &Spec) -> Result<Status> {
-    Status::of(&find(spec)?)
+/// As [`Named::find`].
+pub fn status(set: &Named) -> Result<Status> {
+    let found = set.find()?;
+    match set {
+        Named::Member(_) => Status::of(&found),
+        Named::Mount(mount) => Status::with(&found, Mount::Described(Box::new(mount.says.clone()))),
+    }
 }
 
 /// What is known of the mount of a set.
@@ -242,7 +263,7 @@ enum Mount {
     /// It is mounted, and says no more to this user.
     Silent,
     /// What the process says that serves it.
-    Described(Description),
+    Described(Box<Description>),
 }
 
 /// Asks the process that serves the mount of a set.
@@ -251,7 +272,7 @@ fn ask_mount(label: &Label, found: &[FoundMember]) -> Result<Mount> {
     let Some(member) = found.iter().find(is_used) else { return Ok(Mount::None) };
     let name = Name::of_set(label.set_id, &member.spec)?;
     Ok(match request(&name, &Request::Describe, &mut |_| Ok(())) {
-        Ok(Some(description)) => Mount::Described(description),
+        Ok(Some(description)) => Mount::Described(Box::new(description)),
         Err(_) => Mount::Silent,
         Ok(None) => Mount::None,
     })
@@ -283,6 +304,7 @@ fn area_statuses(label: &Label, found: &[FoundArea]) -> Vec<MemberStatus> {
             copy: 0,
             bytes: print.bytes,
             state: if place.is_some() { AreaState::Whole } else { AreaState::Missing },
+            filled_bytes: None,
         };
         let path = place.map(|area| area.spec.to_string());
         Some(MemberStatus { path, last_path: None, member_id: hexadecimal(print.id()), areas: vec![area] })
@@ -301,7 +323,9 @@ fn member_status((label, layout): (&Label, &Layout), found: &[FoundMember], id: 
         class: (area.role == Role::Data).then(|| layout.class(area.class.into()).name.to_string()),
         copy: area.copy,
         bytes: area.len,
+        filled_bytes: area.filling.map(|megabytes| u64::from(megabytes) << 20),
         state: match member {
+            _ if area.filling.is_some() => AreaState::Unfinished,
             None => AreaState::Missing,
             Some(_) if area.lost => AreaState::Lost,
             Some(member) if member.label.epoch < label.settled => AreaState::OutOfDate,

@@ -6,7 +6,7 @@ use crate::mount_point;
 use crate::output::Output;
 use crate::text;
 use serde::Serialize;
-use spindle::set::{AreaState, Label, Share, State, Status, StorageUse, find};
+use spindle::set::{AreaState, AreaStatus, Label, MemberStatus, Share, State, Status, StorageUse, find};
 use spindle_clock::Timestamp;
 use spindle_device::Spec;
 use spindle_fuse::{FuseMount, fuse_mounts};
@@ -166,6 +166,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             let state = match area.state {
                 AreaState::Whole => "",
                 AreaState::Lost => ", LOST",
+                AreaState::Unfinished => ", NOT FINISHED",
                 AreaState::Missing => ", MISSING",
                 AreaState::OutOfDate => ", OUT OF DATE",
                 AreaState::TooShort => ", TOO SHORT",
@@ -182,6 +183,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             out.line(format!("  {what:<16} {:>9}  {path}{state}", number::bytes(area.bytes)))?;
         }
     }
+    show_unfinished(out, status)?;
     if status.stale {
         out.line(
             "  how much is used is shown as it was written last; root and the user of the mount see what is now",
@@ -194,6 +196,32 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
         out.line(
             "  copies may differ after a crash, in what was never synced; spindle mfs scrub makes them equal",
         )?;
+    }
+    Ok(())
+}
+
+/// Says of each new copy that is not finished what finishes and what drops it.
+fn show_unfinished(out: &mut Output, status: &Status) -> Result<()> {
+    let is_whole = |member: &&MemberStatus| member.areas.iter().all(|area| area.state == AreaState::Whole);
+    let member = status.members.iter().filter(is_whole).find_map(|member| member.path.as_ref());
+    let Some(member) = member.map(|path| text::quoted(path.as_bytes())) else { return Ok(()) };
+    for new in &status.members {
+        let path = new.path.as_ref().or(new.last_path.as_ref()).map(|path| text::quoted(path.as_bytes()));
+        let name = path.clone().unwrap_or_else(|| new.member_id.clone());
+        for area in new.areas.iter().filter(|area| area.state == AreaState::Unfinished) {
+            let AreaStatus { role, index, .. } = area;
+            out.line(format!(
+                "  {name} is no copy of {role} storage {index} yet: the change that began it goes on, was \
+                 interrupted or has failed"
+            ))?;
+            let storage = if role == "control" { role.clone() } else { format!("{role}:{index}") };
+            if let Some(path) = &path {
+                out.line(format!(
+                    "    to finish it, give the same command again, or spindle mfs add {member} {storage} {path}"
+                ))?;
+            }
+            out.line(format!("    to drop it, spindle mfs remove {member} {name}"))?;
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::image::{self, ReadArgs, WriteArgs};
+use crate::mount_point;
 use crate::output::Output;
 use crate::target::{ImagePath, Target};
 use crate::text;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 pub fn run(target: &OsStr, name: Option<&str>) -> Result<ExitCode> {
     let target = Target::in_image(target)?;
     // An attribute of this name is an ordinary one in other file systems.
-    let status = set::status(&image::named(&target.image)?).context(&target.image)?;
+    let status = set::status(&mount_point::set(&target.image)?).context(&target.image)?;
     let Some(name) = name else {
         let class = image::read(&target.image, ReadArgs::default(), |vfs| {
             let node = resolve(vfs, &target.path, true).context(&target.image)?;
