@@ -12,6 +12,7 @@ pub(crate) mod group;
 pub(crate) mod layout;
 pub(crate) mod nfs4;
 pub mod ondisk;
+pub(crate) mod origin;
 pub(crate) mod pending;
 pub mod rdev;
 pub(crate) mod rotation;
