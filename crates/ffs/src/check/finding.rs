@@ -143,6 +143,12 @@ spindle_tree::findings! {
         ino: u32,
     } "UNKNOWN FILE TYPE I={ino}: NO DEVICE";
 
+    /// The flag of a snapshot on what can be none, which no system lets anybody clear or write.
+    SnapshotFlag: Inodes, Harmless, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "I={ino} IS MARKED AS A SNAPSHOT, WHICH IT IS NOT";
+
     /// A pointer in the inode that the size does not reach.
     StrayPointer: Inodes, Damage, at (*ino) {
         /// Inode.
@@ -212,6 +218,16 @@ spindle_tree::findings! {
         /// Units of 512 bytes that it holds.
         expected: u64,
     } "INCORRECT BLOCK COUNT I={ino} ({found} should be {expected})";
+
+    /// The size of a directory ends before its blocks do, which hold more chunks of names.
+    DirectoryShort: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+        /// The size that its blocks have.
+        expected: u64,
+    } "DIRECTORY I={ino} HAS SIZE {size}, BUT ITS BLOCKS HOLD NAMES UP TO {expected}";
 
     /// A file with holes has fewer blocks than `di_blocks` counts: an indirect block may have been
     /// overwritten with zeros, and its blocks are lost if they are freed.

@@ -23,6 +23,7 @@ pub(crate) mod quotas;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod setup;
+pub(crate) mod short;
 pub(crate) mod state;
 mod terms;
 pub(crate) mod walk;

@@ -1,5 +1,6 @@
 //! An inode as the check sees it: the fields of both formats in one shape, unchecked.
 
+use super::short::Extent;
 use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
@@ -86,6 +87,12 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Returns what it says of its space.
+    pub(crate) const fn extent(&self) -> Extent<'_> {
+        let Self { size, blocks, extsize, db, ib, .. } = self;
+        Extent { size: *size, blocks: *blocks, extsize: *extsize, db, ib }
     }
 
     /// Returns the kind, 0 for a free inode.

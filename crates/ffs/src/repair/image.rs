@@ -3,7 +3,7 @@
 use crate::check::node::kind;
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{Layout, Version};
-use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::superblock::CheckHashes;
 use crate::format::units::{index, low_word};
 use spindle_clock::Timestamp;
@@ -197,6 +197,14 @@ impl Fields {
             some => some,
         };
         set!(self, di_mode, IFDIR | permissions);
+    }
+
+    /// Clears the flag of a snapshot.
+    pub(crate) fn clear_snapshot_flag(&mut self) {
+        match self {
+            Self::Ufs1(d) => d.di_flags &= !SF_SNAPSHOT,
+            Self::Ufs2(d) => d.di_flags &= !SF_SNAPSHOT,
+        }
     }
 
     /// Sets the size of the extended attributes; where that is 0 they hold nothing.

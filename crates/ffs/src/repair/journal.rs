@@ -174,6 +174,7 @@ fn explains(records: &Records, removed: &BTreeSet<u32>, finding: &Finding) -> bo
         Finding::PartialInode { ino }
         | Finding::PartlyTruncated { ino, .. }
         | Finding::EndsInHole { ino, .. }
+        | Finding::DirectoryShort { ino, .. }
         | Finding::BadDotdot { ino, .. } => records.inodes.contains(ino),
         other => other.severity() == Severity::Harmless,
     }
