@@ -115,7 +115,10 @@ const ZEROS: Foreign = file(
      it with spindle scan",
 );
 const DUMP: Foreign = file("a stream of dump(8)", "spindle restore -t -f FILE lists it");
-const EMPTY: Foreign = file("empty", "name a file or a device with a file system");
+const EMPTY: Foreign = file(
+    "empty or shorter than a sector of 512 bytes",
+    "name a file or a device with a file system; spindle newfs and spindle import -s make one",
+);
 
 /// First byte of the superblocks of ext2 to ext4.
 const EXT: usize = 1024;
