@@ -166,9 +166,15 @@ impl Superblock {
         let mut found = self.objections_of_mount(log);
         // The inode of a snapshot may still be in the log.
         let recovers = matches!(log, FoundLog::Recovery(_));
-        let wrong = if recovers { 0 } else { self.false_snapshots(device).len() };
-        if self.snapshots().len() > wrong {
+        let wrong = if recovers { Vec::new() } else { self.false_snapshots(device) };
+        if self.snapshots().len() > wrong.len() {
             found.push(snapshot_objection());
+        } else if let Some(ino) = wrong.first() {
+            found.push(Objection {
+                reason: format!("its superblock lists inode {ino} as a snapshot, which it is not"),
+                remedy: "have the list corrected (spindle fsck -p)".into(),
+                overridable: false,
+            });
         }
         found
     }

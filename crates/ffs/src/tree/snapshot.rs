@@ -6,7 +6,7 @@
 //! system. A snapshot that has lost its last name and is not open is taken apart and freed; the
 //! superblock forgets it first.
 
-use super::inode::State;
+use super::inode::{Inode, State};
 use super::mount::Ffs;
 use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
@@ -16,7 +16,7 @@ use crate::format::units::{Frag, Lbn};
 use crate::log::wapbl::Wapbl;
 use crate::volume::snapshot::Needed;
 use crate::volume::tx::Deferred;
-use spindle_tree::{Operations, Tree};
+use spindle_tree::{NewInode, Operations, Tree};
 use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Objection, Privilege, Result};
 
 /// How often a snapshot is tried to be taken while files without names come and go.
@@ -52,7 +52,7 @@ impl Ffs {
         self.volume.check_orphans()?;
         let now = self.now();
         let size = self.volume.snapshot_blocks() << self.layout().fs_bshift;
-        let ino = self.changing(|| {
+        let inode = self.changing(|| {
             self.volume.transact((), |tx, ()| {
                 let ino = self.volume.alloc_inode(tx, parent.ino, false)?;
                 let di = Dinode {
@@ -68,11 +68,10 @@ impl Ffs {
                 self.volume.store(tx, ino, &di)?;
                 tx.defer(Deferred::LastName(ino, di.mode));
                 self.volume.begin_snapshot(ino, &di);
-                Ok(ino)
+                Ok(self.enter_new(NewInode { ino, di, stream: self.volume.new_stream() }))
             })
         })?;
-        let inode = self.iget(ino)?;
-        let made = self.finish_snapshot(ino, dir, name);
+        let made = self.finish_snapshot(&inode, dir, name);
         if made.is_err() {
             // What cannot be freed now is freed when space is wanted, or by a recovery.
             self.reclaim(&inode);
@@ -113,7 +112,8 @@ impl Ffs {
     }
 
     /// Gives a snapshot everything that it needs, takes it, and gives it its name.
-    fn finish_snapshot(&self, ino: u32, dir: Ino, name: &[u8]) -> Result<Attr> {
+    fn finish_snapshot(&self, inode: &Inode, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let ino = inode.ino;
         let blocks = self.volume.snapshot_blocks();
         let step = self.layout().fs_nindir as usize;
         let leaves = (crate::format::ondisk::NDADDR as u64..blocks).step_by(step);
@@ -135,7 +135,6 @@ impl Ffs {
         })?;
         let attr = self.changing(|| {
             let parent = self.directory(dir)?;
-            let inode = self.iget(ino)?;
             let mut parent_state = parent.state.write();
             let mut state = inode.state.write();
             if parent_state.di.nlink == 0 {
@@ -153,7 +152,7 @@ impl Ffs {
                 (state.di.nlink, state.di.size, state.di.ctime) = (1, size, now);
                 self.volume.store(tx, ino, &state.di)?;
                 tx.defer(Deferred::FirstName(ino));
-                Ok(self.attributes_of(&inode, state))
+                Ok(self.attributes_of(inode, state))
             })
         })?;
         self.volume.commit()?;
