@@ -162,24 +162,20 @@ fn text_of(bytes: &[u8]) -> String {
 fn show(out: &mut Output, report: &Report) -> Result<()> {
     for found in &report.file_systems {
         let dialect = found.dialect.as_ref().map(|dialect| format!(" of {dialect}")).unwrap_or_default();
-        let mut line = format!(
-            "{}: {}{dialect}, {}-endian, {}, written {}",
-            found.name,
-            found.format,
-            found.byte_order,
+        let mut line = vec![
+            format!("{}: {}{dialect}", found.name, found.format),
+            format!("{}-endian", found.byte_order),
             number::bytes(found.size_bytes),
-            found.last_written
-        );
+            format!("written {}", found.last_written),
+        ];
         if !found.last_mounted_on.is_empty() {
-            line += &format!(", last mounted on {}", found.last_mounted_on);
+            line.push(format!("last mounted on {}", found.last_mounted_on));
         }
         if found.copy_at.is_some() {
-            line += ", only copies of its superblock are left";
+            line.push("only copies of its superblock are left".into());
         }
-        if let Some(other) = &found.inside {
-            line += &format!(", inside {other}");
-        }
-        out.line(line)?;
+        line.extend(found.inside.as_ref().map(|other| format!("inside {other}")));
+        out.line(line.join(", "))?;
     }
     for at in &report.stray_superblocks {
         out.line(format!(

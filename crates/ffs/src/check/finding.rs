@@ -4,7 +4,8 @@
 //! what should. It is made by the phase named beside it and never changed. The text follows the
 //! messages that users know from fsck of the BSDs.
 
-use super::terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem};
+use super::terms::{BadAddress, BlockPlace, Counts, Entry, RootProblem};
+use crate::format::entries::EntryDamage;
 
 spindle_tree::findings! {
     /// The superblock at its standard place cannot be used; a replica is.

@@ -1,9 +1,9 @@
 //! An inode as the check sees it: the fields of both formats in one shape, unchecked.
 
-use super::short::Extent;
 use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
+use crate::format::short::Extent;
 use crate::format::units::index;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.

@@ -272,7 +272,7 @@ impl Fields {
 
 /// Returns true if the first block of an inode begins as the directory of this number does.
 pub(crate) fn is_directory_of(chunk: &[u8], layout: &Layout, ino: u32) -> bool {
-    let dot = |at: usize| crate::check::entries::parse(layout, &chunk[at..], at).ok();
+    let dot = |at: usize| crate::format::entries::parse(layout, &chunk[at..], at).ok();
     let is_kind = |found: Option<u8>| found.is_none_or(|found| found == kind::DIR);
     let Some((first, reclen)) = dot(0) else { return false };
     let second = chunk.get(reclen..).and_then(|_| dot(reclen));

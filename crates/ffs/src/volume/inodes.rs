@@ -2,10 +2,10 @@
 
 use super::Volume;
 use super::tx::Tx;
-use crate::check::short::Extent;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::SF_SNAPSHOT;
+use crate::format::short::Extent;
 use crate::format::units::{Frag, Lbn};
 use crate::volume::bmap::Run;
 use rand::Rng;

@@ -55,7 +55,7 @@ impl Extent<'_> {
         // Behind the direct blocks all are whole.
         let is_small = own <= NDADDR as u64;
         let needed = if is_small { self.size.div_ceil(fsize) } else { own * u64::from(layout.fs_frag) };
-        if held <= needed + indirect(own) || self.size % chunk != 0 || self.ib[1..] != [0; 2] {
+        if held <= needed + indirect(own) || !self.size.is_multiple_of(chunk) || self.ib[1..] != [0; 2] {
             return None;
         }
         let mut addresses: Vec<u64> = self.db.iter().copied().take_while(|&frag| frag != 0).collect();
