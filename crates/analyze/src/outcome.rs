@@ -128,9 +128,10 @@ impl Findings {
     fn table_3(&self, show: &Show) -> Section {
         let totals = &self.totals;
         let mut rows = Rows::new("", show);
-        rows.row("duration (hours)", Measured::new(totals.seconds() / 3600.0, 2), |t| {
-            Measured::new(t.hours, 1).into()
-        });
+        // As many digits as a short trace needs.
+        let hours = totals.seconds() / 3600.0;
+        let digits = if hours < 1.0 { 4 } else { 2 };
+        rows.row("duration (hours)", Measured::new(hours, digits), |t| Measured::new(t.hours, 1).into());
         rows.row("trace records", count(totals.records()), |t| Measured::new(t.records, 0).into());
         if let Some(bytes) = totals.file_bytes {
             rows.row("size of the trace file (MB)", mega(bytes), |t| Measured::new(t.file_mb, 0).into());

@@ -9,7 +9,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use spindle::detect::{contents, held_by};
 use spindle::transfer::InPlace;
@@ -136,6 +136,9 @@ pub struct Out {
     /// As messages call it.
     pub name: String,
     undo: Undo,
+    /// It may take the place of a file: of the one that was there when it was begun, or with
+    /// `--force` of any.
+    replaces: bool,
 }
 
 /// What is to be done with an unfinished output.
@@ -163,11 +166,12 @@ impl Out {
                 ));
             }
             let file = stdout.as_fd().try_clone_to_owned().context("standard output")?.into();
-            return Ok(Self { file, name: "standard output".into(), undo: Undo::Nothing });
+            return Ok(Self { file, name: "standard output".into(), undo: Undo::Nothing, replaces: false });
         }
         check(path, kind, force)?;
+        let replaces = force || path.exists();
         let (file, undo) = open(path).context(path.display())?;
-        Ok(Self { file, name: path.display().to_string(), undo })
+        Ok(Self { file, name: path.display().to_string(), undo, replaces })
     }
 
     /// Returns the file to write to. A regular file can be read, too.
@@ -201,16 +205,20 @@ impl Out {
             let by_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             let link = |name: &Path| rustix::fs::linkat(CWD, &by_fd, CWD, name, AtFlags::SYMLINK_FOLLOW);
             match link(place) {
-                Err(Errno::EXIST) => {
+                Err(Errno::EXIST) if self.replaces => {
                     let (place, made) = (place.clone(), free_name_beside(place).context(&self.name)?);
                     link(&made).context(&self.name)?;
                     self.undo = Undo::Discard(made, place);
                 }
-                linked => linked.context(&self.name)?,
+                linked => linked.map_err(appeared).context(&self.name)?,
             }
         }
         if let Undo::Discard(made, place) = &self.undo {
-            std::fs::rename(made, place).context(&self.name)?;
+            if self.replaces {
+                std::fs::rename(made, place).context(&self.name)?;
+            } else {
+                rename_to_new(made, place).map_err(appeared).context(&self.name)?;
+            }
         }
         self.undo = Undo::Nothing;
         Ok(())
@@ -269,6 +277,28 @@ fn new_place(path: &Path) -> Result<PathBuf> {
     let name = name.ok_or(Errno::ISDIR)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(dir.canonicalize()?.join(name))
+}
+
+/// Gives a file a name that no file has, on any file system.
+fn rename_to_new(made: &Path, place: &Path) -> rustix::io::Result<()> {
+    match rustix::fs::renameat_with(CWD, made, CWD, place, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(CWD, made, CWD, place, AtFlags::empty())?;
+            rustix::fs::unlinkat(CWD, made, AtFlags::empty())
+        }
+        renamed => renamed,
+    }
+}
+
+/// Returns why an output has not got its place.
+fn appeared(error: Errno) -> Failure {
+    match error {
+        Errno::EXIST => Failure::new(
+            "a file of this name has appeared since the command began, and stays; name another file, or \
+             --force overwrites it",
+        ),
+        error => error.into(),
+    }
 }
 
 /// Returns a name beside a file that no file has.
@@ -389,5 +419,31 @@ mod tests {
                 assert_eq!(path.metadata().unwrap().mode() & 0o777, mode, "{n}");
             }
         }
+    }
+
+    /// Promise: a file that appears while a new output is made stays as it is, whichever way the
+    /// output gets its name; with `--force` it is replaced.
+    #[test]
+    fn what_appears_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let begin = |force| {
+            let out = Out::create(&path, Kind::Contents, force).unwrap();
+            out.file().write_all(b"new").unwrap();
+            std::fs::write(&path, "theirs").unwrap();
+            out
+        };
+        let error = begin(false).finish().unwrap_err().to_string();
+        assert!(error.contains("has appeared") && error.contains("--force"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "theirs");
+        std::fs::remove_file(&path).unwrap();
+        begin(true).finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        let beside = dir.path().join("beside");
+        std::fs::write(&beside, "b").unwrap();
+        assert_eq!(rename_to_new(&beside, &path), Err(Errno::EXIST));
+        std::fs::remove_file(&path).unwrap();
+        rename_to_new(&beside, &path).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

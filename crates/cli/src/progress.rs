@@ -2,6 +2,7 @@
 
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::borrow::Cow;
 use std::io::IsTerminal;
 
 /// A progress bar; hidden if standard error is not a terminal.
@@ -32,7 +33,7 @@ impl Progress {
 
     /// Returns a bar that shows a fraction of the work, the name `what`, and a message about the
     /// current step.
-    pub fn of_fraction(what: &'static str) -> Self {
+    pub fn of_fraction(what: impl Into<Cow<'static, str>>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }

@@ -344,6 +344,15 @@ impl Device for FileDevice {
         discarded.map_err(|error| Error::io(&self.backing.info.name, action(), error))
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        match system::next_data(&self.backing.file, offset) {
+            Ok(at) => at,
+            Err(Errno::NXIO) => offset.max(self.backing.info.size_bytes),
+            // Of a block device, or on a file system without holes, nothing is known.
+            Err(_) => offset,
+        }
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.backing.check(Op::Read, offset, buf.len())?;
         if self.direct && !is_aligned(buf) {
@@ -416,6 +425,11 @@ mod system {
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
+    /// Returns the first byte of data at or behind `offset`.
+    pub fn next_data(file: &File, offset: u64) -> Result<u64, Errno> {
+        rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset))
+    }
+
     /// Frees the space of a range.
     pub fn discard(file: &File, offset: u64, len: u64) -> Result<(), Errno> {
         if FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile {
@@ -454,6 +468,11 @@ mod system {
 
     /// Does nothing; the system writes back by itself.
     pub const fn start_writeback(_: &File, _: u64, _: usize) {}
+
+    /// Fails: not supported.
+    pub fn next_data(_: &File, _: u64) -> Result<u64, Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
 
     /// Fails: not supported.
     pub fn discard(_: &File, _: u64, _: u64) -> Result<(), Errno> {

@@ -20,6 +20,7 @@ mod lock;
 mod looped;
 mod memory;
 mod mirror;
+mod scan;
 mod spec;
 mod stripe;
 mod sysfs;
@@ -38,6 +39,7 @@ pub use label::{EXTENDED, Partition, Scheme, Table, partitions};
 pub use lock::{is_writer, lock_holders, writers};
 pub use memory::MemoryDevice;
 pub use mirror::{Condition, Judge, Loss, Mirror, Scrubbed};
+pub use scan::{Piece, Scan};
 pub use spec::{Part, Place, Spec, open_spec};
 pub use stripe::Stripe;
 pub use sysfs::is_write_protected;
@@ -163,6 +165,12 @@ pub trait Device: Send + Sync {
     /// Returns the byte for messages that byte `offset` is: of a part of a device, the byte of the
     /// device.
     fn place(&self, offset: u64) -> u64 {
+        offset
+    }
+
+    /// Returns the first byte at or behind `offset` that may be anything but zero: in a file with
+    /// holes, that of the next data; otherwise `offset`.
+    fn next_data(&self, offset: u64) -> u64 {
         offset
     }
 

@@ -83,6 +83,10 @@ impl Device for Window {
         self.offset + offset
     }
 
+    fn next_data(&self, offset: u64) -> u64 {
+        self.inner.next_data(self.offset + offset) - self.offset
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.info.check(Op::Read, offset, buf.len())?;
         self.inner.read_at(self.offset + offset, buf)

@@ -1,6 +1,6 @@
 //! Errors of presets, and of the disks and hosts that they describe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A problem of a preset.
 #[derive(Debug, thiserror::Error)]
@@ -13,14 +13,15 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// A file is not TOML, or has fields that are wrong, missing or unknown; the message shows the
-    /// line.
-    #[error("{name}: {source}")]
+    /// A file is not TOML, or has fields that are wrong, missing or unknown.
+    #[error("{name}: line {line}: {problem}")]
     Syntax {
         /// The preset.
         name: String,
-        /// The problem, with its line.
-        source: Box<toml::de::Error>,
+        /// The line of the problem, from 1 on.
+        line: usize,
+        /// The problem.
+        problem: String,
     },
     /// A figure is impossible.
     #[error("{field} {problem}")]
@@ -48,4 +49,17 @@ pub enum Error {
         /// The names that there are.
         known: String,
     },
+}
+
+impl Error {
+    /// Returns the same problem of a preset that a file holds.
+    #[must_use]
+    pub(crate) fn of_file(self, file: &Path) -> Self {
+        let name = file.display().to_string();
+        match self {
+            Self::Syntax { line, problem, .. } => Self::Syntax { name, line, problem },
+            Self::In { source, .. } => Self::In { name, source },
+            other => other,
+        }
+    }
 }

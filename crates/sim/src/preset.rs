@@ -90,7 +90,11 @@ impl Preset {
     /// When the text is not TOML, has a field that is wrong, missing or unknown, or describes what
     /// cannot be.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let syntax = |source| Error::Syntax { name: name.to_owned(), source: Box::new(source) };
+        let syntax = |error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let problem = error.message().lines().collect::<Vec<_>>().join("; ");
+            Error::Syntax { name: name.to_owned(), line: before.matches('\n').count() + 1, problem }
+        };
         let inside = |source| Error::In { name: name.to_owned(), source: Box::new(source) };
         let invalid = |field: &str, problem: &str| {
             inside(Error::Invalid { field: field.to_owned(), problem: problem.to_owned() })
@@ -154,11 +158,7 @@ impl Library {
         for file in files {
             let text = std::fs::read_to_string(&file).map_err(failed(&file))?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            let preset = Preset::parse(&name, &text).map_err(|error| Error::In {
-                name: file.parent().unwrap_or(Path::new("")).display().to_string(),
-                source: Box::new(error),
-            })?;
-            found.push(preset);
+            found.push(Preset::parse(&name, &text).map_err(|error| error.of_file(&file))?);
         }
         let names = found.iter().map(|preset| preset.name.clone()).collect();
         self.0.extend(found.into_iter().map(|preset| (preset.name.clone(), preset)));

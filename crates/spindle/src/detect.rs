@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::foreign::{START_BYTES, recognise, recognise_start, refusal};
+use crate::search::begins_in;
 use spindle_device::{Device, FileDevice, Window, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
@@ -233,6 +234,15 @@ pub fn overlapped(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<S
         }
     }
     Ok(None)
+}
+
+/// Returns a description of a file system that begins in these bytes of a disk, as where there is
+/// no partition table; it is looked for as by [`begins_in`].
+///
+/// # Errors
+/// Those of the device.
+pub(crate) fn found_in(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<String>> {
+    Ok(begins_in(disk, bytes)?.map(|place| format!("{} at byte {}", place.found, place.at)))
 }
 
 /// Returns a description of the file system or partition table on a device, if there is one, also

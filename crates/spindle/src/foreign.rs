@@ -111,10 +111,14 @@ const EXT2: Foreign = disk("an ext2 file system", LINUX);
 const ZFS: Foreign = disk("a device of a ZFS pool", "import the pool with zpool; Spindle does not read it");
 const ZEROS: Foreign = file(
     "nothing but zeros at its start",
-    "spindle newfs makes a file system; if there was one, name a copy of its superblock with -b",
+    "spindle newfs makes a file system; if there was one, name a copy of its superblock with -b, or find \
+     it with spindle scan",
 );
 const DUMP: Foreign = file("a stream of dump(8)", "spindle restore -t -f FILE lists it");
-const EMPTY: Foreign = file("empty", "name a file or a device with a file system");
+const EMPTY: Foreign = file(
+    "empty or shorter than a sector of 512 bytes",
+    "name a file or a device with a file system; spindle newfs and spindle import -s make one",
+);
 
 /// First byte of the superblocks of ext2 to ext4.
 const EXT: usize = 1024;

@@ -2,7 +2,7 @@
 
 mod shrink;
 
-use crate::detect::{Found, detect};
+use crate::detect::{Found, detect, found_in};
 use crate::error::{Context, Error, Result};
 use crate::image::open_device_unlocked;
 use crate::newfs::{clock, rng};
@@ -26,12 +26,14 @@ pub struct Grown {
 }
 
 /// Returns what the file system of `spec` becomes if it grows to `size` bytes, or to the end of its
-/// file, partition or device. Nothing is written.
+/// file, partition or device. Nothing is written. With `force` it may grow over another file
+/// system.
 ///
 /// # Errors
 /// If it is no UFS, would become smaller, or has no room: only a file that is not divided into
-/// partitions becomes longer.
-pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Resize> {
+/// partitions becomes longer, and no partition or, without `force`, file system may begin where it
+/// would be.
+pub fn plan(spec: &Spec, size: Option<u64>, force: bool) -> Result<Resize> {
     let spec = &to_its_end(spec);
     let device = open_device_unlocked(spec)?;
     let has = device.info().size_bytes;
@@ -40,7 +42,7 @@ pub fn plan(spec: &Spec, size: Option<u64>) -> Result<Resize> {
         return Err(Error::new(format!("{spec}: holds {has} bytes, not {wanted}")));
     }
     let growth = Resize::of(&superblock(&*device).context(spec)?, wanted).context(spec)?;
-    check_room(spec, &growth).context(spec)?;
+    check_room(spec, &growth, force).context(spec)?;
     Ok(growth)
 }
 
@@ -66,17 +68,27 @@ fn to_its_end(spec: &Spec) -> Spec {
     }
 }
 
-/// Refuses to grow over the beginning of a partition.
-fn check_room(spec: &Spec, growth: &Resize) -> Result<()> {
+/// Refuses to grow over the beginning of a partition, and, unless `force`, over a file system where
+/// no partition says whose the space is: systems before 4.4BSD have the places of partitions in
+/// their kernels.
+fn check_room(spec: &Spec, growth: &Resize, force: bool) -> Result<()> {
     let place = spec.place()?;
     let start = place.bytes.map_or(0, |bytes| bytes.start);
     let disk = open_device_unlocked(&Spec { path: place.path, part: Part::Whole })?;
     let new = start.saturating_add(growth.old_bytes)..start.saturating_add(growth.new_bytes);
     let mut partitions = partitions(&*disk)?.partitions.into_iter();
-    match partitions.find(|part| part.size_bytes > 0 && new.contains(&part.start_bytes)) {
-        Some(part) => Err(Error::new(format!(
+    if let Some(part) = partitions.find(|part| part.size_bytes > 0 && new.contains(&part.start_bytes)) {
+        return Err(Error::new(format!(
             "partition {} begins at byte {}, where the file system would be; name a smaller size (-s)",
             part.name, part.start_bytes
+        )));
+    }
+    if force || matches!(spec.part, Part::Named(_)) {
+        return Ok(());
+    }
+    match found_in(&disk, &new)? {
+        Some(found) => Err(Error::new(format!(
+            "would overlap {found}; name a smaller size (-s), or --force grows over it"
         ))),
         None => Ok(()),
     }
@@ -90,9 +102,10 @@ fn check_room(spec: &Spec, growth: &Resize) -> Result<()> {
 pub fn grow(
     spec: &Spec,
     size: Option<u64>,
+    force: bool,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Grown> {
-    plan(spec, size)?;
+    plan(spec, size, force)?;
     let spec = &to_its_end(spec);
     let has = open_device_unlocked(spec)?.info().size_bytes;
     let wanted = size.unwrap_or(has);

@@ -42,13 +42,14 @@
 //! [`Image`] is an open file system: its contents by path, and below that the trait
 //! [`FileSystem`](spindle_vfs::FileSystem), for everything that a kernel could ask. [`mod@newfs`]
 //! makes file systems, [`mod@check`] checks them, [`mod@detect`] says what is on a device,
-//! [`partition`] finds the partition that is meant, and [`transfer`] copies trees between
-//! directories, tar streams and images in any direction. [`mod@dump`] and [`mod@restore`] write and
-//! read the streams of dump(8). [`walk`] goes through a tree, [`mode`] reads permissions as `chmod`
-//! does, [`flags`] file flags as `chflags` does, and [`pattern`] patterns of names. [`inspect`]
-//! opens a fast file system to be looked at inside, without a mount, and [`mod@growfs`] makes one
-//! larger or smaller. The command line `spindle` is a user of this crate and has nothing that it
-//! lacks, except mounts (crate `spindle_fuse`) and the laboratory.
+//! [`partition`] finds the partition that is meant, [`mod@search`] what is anywhere on a disk, and
+//! [`transfer`] copies trees between directories, tar streams and images in any direction.
+//! [`mod@dump`] and [`mod@restore`] write and read the streams of dump(8). [`walk`] goes through a
+//! tree, [`mode`] reads permissions as `chmod` does, [`flags`] file flags as `chflags` does, and
+//! [`pattern`] patterns of names. [`inspect`] opens a fast file system to be looked at inside,
+//! without a mount, and [`mod@growfs`] makes one larger or smaller. The command line `spindle` is a
+//! user of this crate and has nothing that it lacks, except mounts (crate `spindle_fuse`) and the
+//! laboratory.
 //!
 //! # Stability
 //!
@@ -77,6 +78,7 @@ pub mod path;
 pub mod pattern;
 pub mod quota;
 pub mod restore;
+pub mod search;
 pub mod set;
 pub mod snapshot;
 pub mod text;

@@ -252,6 +252,10 @@ impl FileSystem for MountedImage {
         self.with(|fs| fs.held(ino, sink))
     }
 
+    fn is_snapshot(&self, ino: Ino) -> bool {
+        self.image.read().as_ref().is_some_and(|image| image.fs().is_snapshot(ino))
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.image.read().as_ref().map(|image| image.fs().passed_over()).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! Making file systems: in a new file, an existing one, on a block device or in a partition.
 
-use crate::detect::{contents, held_by, overlapped};
+use crate::detect::{contents, found_in, held_by, overlapped};
 use crate::error::{Context, Error, Result};
 use crate::image::{open_device_unlocked, reasons};
 use rand::SeedableRng;
@@ -195,24 +195,29 @@ fn refuse_overwriting(device: &dyn Device, keeps_label: bool) -> Result<()> {
 }
 
 /// Refuses bytes of a disk that a file system has which begins before them, or within them, and a
-/// partition that is there to have others in it.
+/// partition that is there to have others in it. What begins within a partition that its table
+/// names was there before the partition.
 fn refuse_overlapping(spec: &Spec, len: u64) -> Result<()> {
-    let disk = || open_device_unlocked(&Spec { part: Part::Whole, ..spec.clone() });
-    let (disk, at) = match &spec.part {
-        Part::Whole => return Ok(()),
-        Part::Offset { at, .. } => (disk()?, *at),
+    let disk = open_device_unlocked(&Spec { part: Part::Whole, ..spec.clone() })?;
+    let at = match &spec.part {
+        Part::Whole => 0,
+        Part::Offset { at, .. } => *at,
         Part::Named(name) => {
-            let disk = disk()?;
             let table = partitions(&*disk)?;
             let part = table.find(name)?;
             if part.kind == EXTENDED {
                 let what = "is an extended partition, which has the logical partitions in it";
                 return Err(Error::new(format!("{what}; --force overwrites them")));
             }
-            (disk, part.start_bytes)
+            part.start_bytes
         }
     };
-    match overlapped(&disk, &(at..at.saturating_add(len)))? {
+    let bytes = at..at.saturating_add(len);
+    let found = match overlapped(&disk, &bytes)? {
+        None if !matches!(spec.part, Part::Named(_)) => found_in(&disk, &(at + 1..bytes.end))?,
+        found => found,
+    };
+    match found {
         Some(found) => Err(Error::new(format!("overlaps {found}; --force overwrites it"))),
         None => Ok(()),
     }

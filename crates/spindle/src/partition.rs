@@ -115,7 +115,8 @@ pub fn at_usual_places(device: &Arc<dyn Device>, spec: &Spec) -> Result<Option<E
     }
     let what = "has neither a file system at its start nor a partition table";
     let error = Error::new(format!(
-        "{what}; name what is where a partition may begin: {}; or {spec}@offset=0 for the start",
+        "{what}; name what is where a partition may begin: {}; or {spec}@offset=0 for the start; only \
+         usual places were looked at, spindle scan {spec} looks at all",
         found.join(", ")
     ));
     Ok(Some(error.within(spec)))

@@ -2,13 +2,12 @@
 
 use crate::control::{Name, Request, request};
 use crate::error::{Context, Error, Result};
-use crate::flags::SNAPSHOT;
 use crate::image::{Image, OpenOptions, Opened};
 use crate::path;
 use crate::walk::{Walk, When};
 use spindle_device::Spec;
 use spindle_ffs::LogUse;
-use spindle_vfs::{Attr, Cred, FileKind, Ino};
+use spindle_vfs::{Attr, Cred, Ino};
 
 /// A snapshot that the superblock lists (`fs_snapinum`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +30,8 @@ pub fn list(image: &Image, visit: &mut dyn FnMut() -> Result<()>) -> Result<Vec<
     let vfs = image.vfs();
     let mut found: Vec<Snapshot> = Vec::new();
     for ino in ffs.superblock().snapshots() {
-        let attr = image.fs().getattr(Ino(ino.into())).ok().filter(is_snapshot);
+        let number = Ino(ino.into());
+        let attr = image.fs().getattr(number).ok().filter(|_| image.fs().is_snapshot(number));
         found.push(Snapshot { ino, path: None, attr });
     }
     let mut unnamed = found.len();
@@ -86,11 +86,6 @@ fn change(spec: &Spec, options: &OpenOptions, work: impl FnOnce(&Image) -> Resul
     done.and(unmounted)
 }
 
-/// Returns true for the attributes of a snapshot.
-const fn is_snapshot(attr: &Attr) -> bool {
-    matches!(attr.kind, FileKind::Regular) && attr.flags & SNAPSHOT != 0
-}
-
 impl Image {
     /// Makes a snapshot of the file system as it is now, under a new name; it is durable then.
     ///
@@ -115,7 +110,7 @@ impl Image {
         let place = String::from_utf8_lossy(path);
         {
             let child = path::child(&vfs, dir.ino(), name).map_err(Error::from).context(&place)?;
-            if !is_snapshot(child.attr()) {
+            if !vfs.fs().is_snapshot(child.ino()) {
                 return Err(Error::new(format!("{place}: is no snapshot")));
             }
         }

@@ -420,7 +420,12 @@ impl Model {
     /// [`Error::Refused`] with the problem and its place.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let refused = |what: String| Error::Refused(format!("model {name}: {what}"));
-        let model: Self = toml::from_str(text).map_err(|e| refused(e.to_string()))?;
+        let syntax = |error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let problem = error.message().lines().collect::<Vec<_>>().join("; ");
+            refused(format!("line {}: {problem}", before.matches('\n').count() + 1))
+        };
+        let model: Self = toml::from_str(text).map_err(syntax)?;
         model.check().map_err(refused)?;
         Ok(model)
     }

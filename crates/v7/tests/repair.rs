@@ -43,6 +43,9 @@ const PLANTS: &[Plant] = &[
     ("FILE SIZE ERROR I={other}", |v| v.change_inode(v.other, |i| i.di_size = -5)),
     ("FILE SIZE ERROR I={sub}", |v| v.change_inode(v.sub, |i| i.di_size = 0x7000_0000)),
     ("DIRECTORY SIZE 57 IS NOT A MULTIPLE OF 16 I={sub}", |v| v.change_inode(v.sub, |i| i.di_size = 57)),
+    ("DIRECTORY I={dir} HAS SIZE 32, BUT ITS BLOCKS HOLD NAMES UP TO ", |v| {
+        v.change_inode(v.dir, |i| i.di_size = 32);
+    }),
     ("DEVICE OR PIPE WITH CONTENTS I={other}", |v| v.change_inode(v.other, |i| i.di_mode = 0o010_644)),
     ("DEVICE OR PIPE WITH CONTENTS I={other}", |v| v.change_inode(v.other, |i| i.di_mode = 0o020_644)),
     ("UNKNOWN FILE TYPE I={other} MODE=140644", |v| v.change_inode(v.other, |i| i.di_mode = 0o140_644)),

@@ -134,6 +134,10 @@ pub trait FileSystem: Send + Sync {
     /// do not lie on one device as they are passes nothing.
     fn held(&self, ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()>;
 
+    /// Returns true if a file is a snapshot of the file system it is in, which lists it as such: a
+    /// copy of the tree leaves it out.
+    fn is_snapshot(&self, ino: Ino) -> bool;
+
     /// Returns the damage that reads have passed over, each place once: what is missing in what
     /// they returned.
     fn passed_over(&self) -> Vec<String>;

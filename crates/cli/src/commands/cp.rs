@@ -17,7 +17,7 @@ use spindle::Spec;
 use spindle::path::{child, resolve, resolve_parent};
 use spindle::transfer::{
     Adjust, Adjusted, Asked, Failed, Follow, ImageSink, ImageSource, LocalSink, LocalSource, NewFiles,
-    PastFailures, Sink, Source, split,
+    PastFailures, Place, Sink, Source, split,
 };
 use spindle_ffs::LOG_NAME;
 use spindle_vfs::{Error, Node, Vfs};
@@ -199,7 +199,8 @@ fn to_local(
         let exists = |path: &[u8]| Ok(parent.join(OsStr::from_bytes(path)).symlink_metadata().is_ok());
         let copied = |path: &[u8]| report(source, &name, copy.as_os_str().as_bytes(), path);
         let sink = picked(args, &mut sink, &exists, &copied);
-        send(args, source, &Destination::Local(&copy), &name, sink, (&failed, messages))
+        let place = |path: &[u8]| quoted(shown_parent.join(OsStr::from_bytes(path)).as_os_str().as_bytes());
+        send(args, source, &Destination::Local(&copy), &name, sink, (&failed, &place, messages))
     });
     // Directories get their permissions and times in any case.
     let finished = sink.finish();
@@ -292,7 +293,8 @@ fn to_image(
         let copied = |path: &[u8]| report(source, &name, &copy, path);
         let sink = picked(args, &mut sink, &exists, &copied);
         let destination = Destination::Inside(image, &dir);
-        send(args, source, &destination, &name, sink, (&failed, messages)).context(image)
+        let place = |path: &[u8]| quoted(&[image.as_bytes(), b":", &inside(path)].concat());
+        send(args, source, &destination, &name, sink, (&failed, &place, messages))
     });
     let finished = sink.finish().context(image);
     copied?;
@@ -328,18 +330,19 @@ enum Destination<'a> {
 }
 
 /// Sends one source to a sink, which makes the copy `name` at its destination. What of it cannot be
-/// made is passed to `failed`.
+/// made is passed to `failed`; what ends the copy is named by `place`.
 fn send(
     args: &Args,
     source: &Target,
     to: &Destination<'_>,
     name: &[u8],
     sink: Picked<'_>,
-    (failed, messages): (Failed<'_>, &Messages),
+    (failed, place, messages): (Failed<'_>, Place<'_>, &Messages),
 ) -> Result<()> {
     let progress = Progress::new("copying", None);
     let step = |bytes| progress.step(bytes);
-    let mut sink = Adjusted::new(PastFailures::new(sink, failed), Adjust::default(), &step);
+    let past_failures = PastFailures::new(sink, failed).naming(place);
+    let mut sink = Adjusted::new(past_failures, Adjust::default(), &step);
     let (follow, named) = (args.follow(), args.follow() != Follow::Never);
     match (source, to) {
         (Target::Local(path), _) => {
@@ -361,13 +364,13 @@ fn send(
         }
         (Target::Inside(from), Destination::Inside(image, dir)) if from.image == **image => {
             let vfs = dir.vfs();
-            let node = resolve(vfs, &from.path, named)?;
-            check_recursive(args, node.is_dir()).named(&from.path)?;
-            check_not_below(&node, dir, name).named(&from.path)?;
+            let node = resolve(vfs, &from.path, named).context(image)?;
+            check_recursive(args, node.is_dir()).named(&from.path).context(image)?;
+            check_not_below(&node, dir, name).named(&from.path).context(image)?;
             let lost = |error| messages.losses.add(image, error);
             let is_copy = |ino| child(vfs, dir.ino(), name).is_ok_and(|copy| copy.ino() == ino);
             let source = ImageSource::new(vfs, node).at(&from.path).below(name).following(follow);
-            Ok(source.past_damage(&lost).outside(&is_copy).walk(&mut sink)?)
+            source.past_damage(&lost).outside(&is_copy).walk(&mut sink).context(image)
         }
         (Target::Inside(from), _) => image::run(&from.image, &args.read.open_options(), |vfs| {
             let node = resolve(vfs, &from.path, named)?;

@@ -1,12 +1,12 @@
 //! `spindle export`
 
 use crate::caller::Caller;
-use crate::error::{Context, Result};
+use crate::error::{Context, Failure, Result};
 use crate::image::{self, Failures, Losses, ReadArgs};
-use crate::interrupt;
 use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::progress::Progress;
 use crate::target::Target;
+use crate::{interrupt, text};
 use spindle::path::resolve;
 use spindle::transfer::{
     Adjust, Adjusted, Asked, ImageSource, LocalSink, PastFailures, Sink, Source, TarWriter, split,
@@ -15,7 +15,7 @@ use spindle_vfs::{Node, Vfs};
 use std::ffi::{OsStr, OsString};
 use std::io::BufWriter;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Export an image, or a part of it, to a directory or a tar stream
@@ -50,7 +50,8 @@ pub struct Args {
     /// The image, or a directory or file in it
     #[arg(value_name = "IMAGE[:/PATH]")]
     source: OsString,
-    /// A directory, or a tar stream: - for standard output, or a name that ends in .tar
+    /// A directory, or a tar stream: - for standard output, or a name that ends in .tar (for one
+    /// that is compressed, use a pipe)
     #[arg(value_name = "TARGET")]
     target: PathBuf,
 }
@@ -61,6 +62,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let source = Target::in_image(&args.source)?;
     let target = &args.target;
     let is_tar = outfile::is_stdout(target) || args.tar || target.extension().is_some_and(|ext| ext == "tar");
+    if !is_tar {
+        refuse_archive(target)?;
+    }
     interrupt::watch()?;
     let progress = Progress::new("exporting", None);
     let (losses, failures) = (Losses::default(), Failures::default());
@@ -85,7 +89,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             };
             let sink = LocalSink::new(target, true, caller.umask)?.past_failures(&failed);
             let mut sink = sink.asking_for(Asked { xattrs: true, flags: false });
-            let sent = from.send(root, &mut PastFailures::new(&mut sink, &failed));
+            let place =
+                |path: &[u8]| text::quoted(target.join(OsStr::from_bytes(path)).as_os_str().as_bytes());
+            let sent = from.send(root, &mut PastFailures::new(&mut sink, &failed).naming(&place));
             // Directories get their permissions and times in any case.
             let finished = sink.finish();
             sent.and_then(|()| Ok(finished?))
@@ -94,6 +100,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     })?;
     losses.check().context(&source.image)?;
     Ok(failures.exit_code())
+}
+
+/// Ends of names of archives, and what makes them from a tar stream.
+const ARCHIVES: [(&str, &[&str]); 7] = [
+    ("gzip", &[".tar.gz", ".tgz", ".taz"]),
+    ("zstd", &[".tar.zst", ".tzst"]),
+    ("xz", &[".tar.xz", ".txz"]),
+    ("bzip2", &[".tar.bz2", ".tbz", ".tbz2"]),
+    ("lz4", &[".tar.lz4"]),
+    ("lzip", &[".tar.lz", ".tlz"]),
+    ("compress", &[".tar.z"]),
+];
+
+/// Refuses the name of a compressed archive, which somebody expects to become one, and which would
+/// become a directory. One that is a directory already is filled.
+fn refuse_archive(target: &Path) -> Result<()> {
+    let name = target.to_string_lossy().to_ascii_lowercase();
+    let program = ARCHIVES.iter().find(|(_, ends)| ends.iter().any(|end| name.ends_with(end)));
+    match program {
+        Some((program, _)) if !target.is_dir() => Err(Failure::new(format!(
+            "{0}: export does not compress; use a pipe: spindle export IMAGE - | {program} >{0}",
+            text::quoted(target.as_os_str().as_bytes())
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What is exported.

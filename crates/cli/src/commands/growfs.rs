@@ -64,6 +64,12 @@ pub struct Args {
     /// Show the result, and write nothing
     #[arg(short = 'N', long)]
     dry_run: bool,
+    /// Grow over another file system
+    ///
+    /// Without this option, space in which another file system begins is not taken, on a disk or in
+    /// a file without partitions: its superblock is looked for in the first gigabyte of data there.
+    #[arg(long, conflicts_with = "shrink")]
+    force: bool,
     /// Ask nothing
     #[arg(short = 'y', long)]
     yes: bool,
@@ -105,7 +111,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.shrink {
         return shrink(args, &spec);
     }
-    let growth = plan(&spec, args.size)?;
+    let growth = plan(&spec, args.size, args.force)?;
     let written = !growth.is_nothing() && !args.dry_run;
     if args.dry_run {
         examine(&spec, &growth)?;
@@ -115,7 +121,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Err(Failure::new(format!("{image}: not changed")));
         }
         let bar = Progress::of_fraction("growing");
-        let grown = grow(&spec, args.size, &mut |done, total| {
+        let grown = grow(&spec, args.size, args.force, &mut |done, total| {
             bar.set_fraction(Some(f64::from(done) / f64::from(total)));
             interrupt::check()
         })?;

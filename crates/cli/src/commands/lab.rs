@@ -203,18 +203,30 @@ fn presets(json: bool, wanted: &[String]) -> Result<ExitCode> {
         }
     } else {
         for preset in shown {
-            out.line(format!("{}, {}: {}", preset.name, kind(preset), preset.title))?;
-            out.line(preset.description.trim())?;
+            lines(&mut out, "", &format!("{}, {}: {}", preset.name, kind(preset), preset.title))?;
+            lines(&mut out, "", preset.description.trim())?;
             for figure in preset.figures.iter().map(figure_report) {
                 let FigureReport { field, value, sure, source, note } = figure;
                 let origin =
                     [sure.as_deref(), source, note].into_iter().flatten().collect::<Vec<_>>().join("; ");
-                out.line(format!("  {field} = {value}  {origin}"))?;
+                let figure = format!("  {field} = {value}");
+                if figure.chars().count() + 2 + origin.chars().count() <= render::WIDTH {
+                    out.line(format!("{figure}  {origin}").trim_end())?;
+                } else {
+                    out.line(figure)?;
+                    lines(&mut out, "      ", &origin)?;
+                }
             }
         }
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a text in lines that a terminal shows whole.
+fn lines(out: &mut Output, indent: &str, text: &str) -> Result<()> {
+    let lines = text.lines().flat_map(|line| render::in_lines(line, render::WIDTH - indent.len()));
+    lines.into_iter().try_for_each(|line| out.line(format!("{indent}{line}")))
 }
 
 fn figure_report(figure: &Figure) -> FigureReport<'_> {
@@ -243,7 +255,11 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
     let mut out = Output::stdout();
     let mut outcomes = Vec::new();
     for (n, experiment) in experiments.iter().enumerate() {
-        let bar = ProgressBar(Bar::of_fraction(experiment.id));
+        let name = match experiments.len() {
+            1 => experiment.id.to_owned(),
+            all => format!("{} of {all}: {}", n + 1, experiment.id),
+        };
+        let bar = ProgressBar(Bar::of_fraction(name));
         let outcome = experiment.run(&bar).context(experiment.id)?;
         drop(bar);
         let text = experiment.text(&outcome);

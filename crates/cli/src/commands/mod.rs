@@ -31,6 +31,7 @@ mod newfs;
 mod quota;
 mod restore;
 mod rm;
+mod scan;
 mod snapshot;
 mod stat;
 mod touch;
@@ -93,6 +94,7 @@ pub enum Command {
     #[command(visible_alias = "mkfs")]
     Newfs(Box<newfs::Args>),
     Info(info::Args),
+    Scan(scan::Args),
     Mount(mount::Args),
     Umount(umount::Args),
     Fsck(fsck::Args),
@@ -139,6 +141,7 @@ impl Command {
         match self {
             Self::Newfs(args) => newfs::run(args),
             Self::Info(args) => info::run(args),
+            Self::Scan(args) => scan::run(args),
             Self::Mount(args) => mount::run(args),
             Self::Umount(args) => umount::run(args),
             Self::Fsck(args) => fsck::run(args),

@@ -16,7 +16,8 @@ pub struct Reference {
 const SEE_ALSO: &[(&str, &[&str])] = &[
     ("spindle", &["fsck.spindle", "mkfs.spindle", "mount.spindle", "umount.spindle"]),
     ("newfs", &["fsck", "growfs", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
-    ("info", &["fsck", "ls", "mfs-status", "stat", "tunefs"]),
+    ("info", &["fsck", "ls", "mfs-status", "scan", "stat", "tunefs"]),
+    ("scan", &["find-deleted", "fsck", "info", "ls"]),
     ("mount", &["fsck", "info", "mount.spindle", "trace-record", "tunefs", "umount", "fstab(5)", "mount(8)"]),
     ("umount", &["fsck", "mount", "umount.spindle", "umount(8)"]),
     ("fsck", &["fsck.spindle", "info", "mfs-scrub", "mount", "fsck(8)"]),

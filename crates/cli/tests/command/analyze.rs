@@ -19,12 +19,17 @@ fn bench_with_trace() -> Bench {
     bench
 }
 
-/// Promise: an analysis is printed as text, JSON and CSV, and written as files and as a page;
-/// --no-paper omits the figures of 1985.
+/// Promise: an analysis is printed as text, JSON and CSV, and written as files, or instead as a
+/// page; --no-paper omits the figures of 1985. The duration of a short trace is not 0.
 #[test]
 fn all_output_formats() {
     let bench = bench_with_trace();
-    let text = bench.ok("trace analyze x.trace --by directory --caches -o out --html x.html");
+    let text = bench.ok("trace analyze x.trace --by directory --caches -o out");
+    assert_eq!(bench.ok("trace analyze x.trace --by directory --html x.html"), "");
+    assert_eq!(bench.ok("trace report x.trace --html report.html"), "");
+    assert!(bench.ok("trace report --brief --force x.trace --html report.html").lines().count() > 3);
+    let duration = text.lines().find(|line| line.starts_with("duration")).unwrap();
+    assert!(duration.contains(" 0.000") && !duration.contains(" 0.0000"), "{duration}");
     for wanted in
         ["Table III", "1985: A5", "whole-file transfers", "By directory", "/tmp/a", "A cache of 4 MB"]
     {

@@ -687,3 +687,131 @@ fn a_wrong_size_of_an_old_file_is_noticed() {
         bench.shell("head -c 800 out | cmp - file");
     }
 }
+
+/// Returns a bench with a directory of 300 names in `tree/m`, and those names.
+fn many_names() -> (Bench, Vec<String>) {
+    let bench = Bench::new();
+    let mut names = Vec::new();
+    for n in 1..=300 {
+        bench.write(&format!("tree/m/f{n}"), format!("content {n}\n"));
+        names.push(format!("f{n}"));
+    }
+    names.sort();
+    (bench, names)
+}
+
+/// Returns the sorted names that a listing prints.
+fn sorted(listing: &str) -> Vec<String> {
+    let mut names: Vec<_> = listing.lines().map(str::to_owned).collect();
+    names.sort();
+    names
+}
+
+/// Promise: a directory whose size is damaged to a smaller one is read to the end of its blocks,
+/// with a message and exit code 1; fsck -p leaves it, a mount enters no name into it, and fsck -y
+/// brings all names back in their places.
+#[test]
+fn directories_shorter_than_their_blocks() {
+    let (bench, names) = many_names();
+    for options in ["--dialect openbsd", "-O1 --dialect sun", "-O2", "-O2 -b 4096 -f 512"] {
+        bench.shell("rm -f *.img");
+        bench.ok(&format!("newfs -s 12m {options} f.img"));
+        bench.ok("import tree f.img");
+        let whole = bench.json("stat --json f.img:/m")[0]["size"].as_u64().unwrap();
+        for size in [512, whole - 512, whole / 1024 * 512] {
+            bench.shell("cp f.img s.img; rm -rf out");
+            bench.run_args(["debug", "-w", "s.img", &format!("set /m size {size}")]);
+            if size / 512 == whole / 512 || !bench.run("fsck -n s.img").out.contains("I=") {
+                continue;
+            }
+            let said = format!("its size is {size}, and its blocks hold names up to {whole}");
+            for command in ["ls s.img:/m", "export s.img out"] {
+                let ran = bench.run(command);
+                assert!(
+                    ran.code == 1 && ran.err.contains(&said),
+                    "{options}, {size}: {command}: {}",
+                    ran.err
+                );
+            }
+            assert_eq!(sorted(&bench.run("ls s.img:/m").out), names, "{options}, {size}");
+            assert_eq!(sorted(&bench.shell("ls out/m")), names, "{options}, {size}");
+            assert_eq!(bench.run("fsck -p s.img").code, 4, "{options}, {size}");
+            let ran = bench.run("touch --force s.img:/m/another-name-that-needs-room");
+            assert!(ran.code == 1 && ran.err.contains(&said), "{options}, {size}: {}", ran.err);
+            assert_eq!(bench.run("fsck -y s.img").code, 1, "{options}, {size}");
+            bench.check("s.img");
+            assert_eq!(sorted(&bench.ok("ls s.img:/m")), names, "{options}, {size}");
+            assert_eq!(bench.ok("cat s.img:/m/f300"), "content 300\n");
+        }
+    }
+    bench.shell("rm -f *.img");
+    bench.ok("import -t v7 -s 2m tree f.img");
+    bench.shell("rm -rf out");
+    let at = bench.json("stat --json f.img:/m")[0]["ino"].as_u64().unwrap();
+    // Inode N is in the N-1st 64 bytes behind block 1; its size is at byte 8, the high word first.
+    let byte = 1024 + (at - 1) * 64 + 8;
+    bench.shell(&format!("printf '\\0\\0\\100\\0' | dd of=f.img bs=1 seek={byte} conv=notrunc status=none"));
+    let ran = bench.run("ls f.img:/m");
+    assert!(
+        ran.code == 1 && ran.err.contains("its size is 64, and its blocks hold names up to"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(bench.run("fsck -p f.img").code, 4);
+    assert_eq!(bench.run("fsck -y f.img").code, 1);
+    bench.check("f.img");
+    assert!(sorted(&bench.ok("ls f.img:/m")).len() > 60);
+}
+
+/// Promise: what has the flag of a snapshot and is none is exported like everything else, with a
+/// message and exit code 1, and fsck names the flag and clears it; nothing else changes.
+#[test]
+fn false_flags_of_snapshots_hide_nothing() {
+    let (bench, names) = many_names();
+    for options in ["--dialect openbsd", "-O1 --dialect openbsd", "-O2", "--dialect netbsd"] {
+        bench.shell("rm -f *.img");
+        bench.ok(&format!("newfs -s 12m {options} f.img"));
+        bench.ok("import tree f.img");
+        for place in ["/m", "/m/f7"] {
+            bench.shell("cp f.img s.img; rm -rf out");
+            bench.run_args(["debug", "-w", "s.img", &format!("set {place} flags 0x200000")]);
+            let ran = bench.run("export s.img out");
+            assert!(ran.code == 1 && ran.err.contains("has the flag of a snapshot"), "{}", ran.err);
+            assert_eq!(sorted(&bench.shell("ls out/m")), names, "{options}, {place}");
+            bench.shell("diff -r tree/m out/m");
+            let ran = bench.run("fsck -n s.img");
+            assert!(ran.code == 4 && ran.out.contains("MARKED AS A SNAPSHOT"), "{options}: {}", ran.out);
+            assert_eq!(bench.run("fsck -p s.img").code, 1, "{options}, {place}");
+            bench.check("s.img");
+            bench.shell("rm -rf out");
+            bench.ok("export s.img out");
+            bench.shell("diff -r tree/m out/m");
+        }
+    }
+}
+
+/// Promise: a file whose mode has become that of a symbolic link is read as one if it can be one,
+/// as Solaris would, and else is named by inode; fsck finds it then, and removes it.
+#[test]
+fn targets_of_damaged_links() {
+    let bench = Bench::new();
+    bench.write("tree/text", "/a/target");
+    bench.write("tree/zeros", b"/a/tar\0get");
+    bench.ok("newfs -O1 --dialect sun -s 12m f.img");
+    bench.ok("import tree f.img");
+    bench.shell(&format!(
+        "printf 'set /text mode 0120777\\nset /zeros mode 0120777\\n' | {} debug -w f.img",
+        env!("CARGO_BIN_EXE_spindle")
+    ));
+    let ran = bench.run("export f.img out");
+    assert!(ran.code == 1 && ran.err.contains("a target with a NUL in it (inode "), "{}", ran.err);
+    assert!(!ran.err.contains("Ino("), "{}", ran.err);
+    assert_eq!(bench.shell("readlink out/text"), "/a/target\n");
+    let ran = bench.run("fsck -n f.img");
+    assert!(ran.code == 4 && ran.out.contains("OF 10 BYTES HAS A NUL AT BYTE 6"), "{}", ran.out);
+    let ran = bench.run("fsck -y f.img");
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    bench.shell("rm -rf out");
+    bench.ok("export f.img out");
+    assert_eq!(bench.shell("ls out").trim(), "lost+found\ntext");
+}

@@ -38,9 +38,16 @@ fn waste_of_a_tree() {
 fn presets() {
     let bench = Bench::new();
     assert!(bench.ok("lab presets").contains("ibm-0661"));
-    assert!(bench.ok("lab presets ibm-0661").contains("disk.geometry.rpm = 4316  high"));
+    assert!(bench.ok("lab presets ibm-0661").contains("  disk.geometry.rpm = 4316\n      high"));
     std::fs::write(bench.path("mine.toml"), "title = 'm'\ndescription = 'd'\n[disk]\n").unwrap();
-    bench.fails("lab presets mine.toml", 1, &["mine", "geometry"]);
+    bench.fails("lab presets mine.toml", 1, &["mine.toml: ", "geometry"]);
+    bench.write("dir/text", "[host]\nroot:x:0:0\n");
+    bench.fails("lab presets dir/text", 1, &["spindle: dir/text: line 2: "]);
+    bench.fails("trace synth --model dir/text -o made", 2, &["dir/text: line 2: "]);
+    for name in ["vax-11-750", "ibm-0661"] {
+        let shown = bench.ok(&format!("lab presets {name}"));
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    }
     bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
 }
 

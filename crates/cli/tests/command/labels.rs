@@ -115,3 +115,89 @@ fn newfs_spares_partitions_in_partitions() {
     bench.check("ext.img@s5");
     bench.check("sun.img@b");
 }
+
+/// Promise: scan names each file system of a disk whose label is lost, wherever it begins, so that
+/// the other commands take the name; what is said where one is missing leads there.
+#[test]
+fn scan_finds_file_systems_anywhere() {
+    let bench = Bench::new();
+    bench.write("src/file", "content\n");
+    bench.shell("truncate -s 60m a.img");
+    let places = [("-O2", 777 * 512), ("-O1 --dialect sun", 16 << 20), ("-t v7", (32 << 20) + 512)];
+    for (format, at) in places {
+        bench.ok(&format!("newfs {format} -s 8m a.img@offset={at}"));
+        bench.ok(&format!("import src a.img@offset={at}"));
+    }
+    bench.fails("ls a.img", 1, &["nothing but zeros", "spindle scan"]);
+    let found = bench.json("scan --json a.img");
+    let found = found["file_systems"].as_array().unwrap();
+    assert_eq!(found.len(), 3);
+    for (found, (_, at)) in found.iter().zip(places) {
+        assert_eq!((&found["offset"], &found["size_bytes"]), (&at.into(), &(8 << 20).into()));
+        let name = found["name"].as_str().unwrap();
+        assert_eq!(bench.ok(&format!("cat {name}:/file")), "content\n");
+    }
+    let shown = bench.ok("scan a.img");
+    assert!(shown.starts_with("a.img@offset=397824: UFS2 of FreeBSD, little-endian, 8 MiB, w"), "{shown}");
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+    // By its superblock it is no file system that begins at 0, but the message says which it is.
+    for place in [905, 463_360] {
+        bench.fails(&format!("ls -b {place} a.img"), 1, &["begins at byte 397824", "IMAGE@offset=397824"]);
+    }
+    // One begins where partitions usually do, and hides the others no more.
+    bench.ok("newfs -s 340k a.img@offset=32256");
+    bench.fails("ls a.img", 1, &["a.img@offset=32256", "only usual places", "spindle scan a.img"]);
+    // Copies suffice, and what has none left is named.
+    bench.shell("dd if=/dev/zero of=a.img bs=512 seek=905 count=16 conv=notrunc status=none");
+    let shown = bench.ok("scan a.img");
+    assert!(shown.contains("a.img@offset=397824: UFS2") && shown.contains("only copies of its"), "{shown}");
+    bench.shell("truncate -s 1m b.img");
+    bench.fails("scan b.img", 1, &["b.img: has no file system that was found"]);
+}
+
+/// Promise: without `--force` no command makes or extends a file system over another one on a disk
+/// or in a file without a label, whether that begins within its bytes or before them; the files of
+/// the other one stay.
+#[test]
+fn unlabelled_file_systems_are_spared() {
+    let bench = Bench::new();
+    bench.write("src/file", "content\n");
+    for (format, other) in [("-O0 --dialect 43bsd", "UFS1"), ("-O2", "UFS2"), ("-t v7", "v7-512-pdp")] {
+        bench.shell("rm -f a.img; truncate -s 60m a.img");
+        let behind = format!("a.img@offset={}", 16 << 20);
+        bench.ok(&format!("newfs {format} -s 20m {behind}"));
+        bench.ok(&format!("import src {behind}"));
+        let wanted = ["overlap", other, "at byte 16777216", "--force"];
+        bench.fails("newfs -s 20m a.img", 1, &wanted);
+        bench.fails("newfs -t v7 -s 20m a.img@offset=1048576", 1, &wanted);
+        bench.fails("import -s 20m src a.img@offset=1048576", 1, &wanted);
+        bench.fails("newfs -t mfs -s 20m a.img", 1, &wanted);
+        bench.ok("newfs -O0 --dialect 43bsd -s 8m a.img");
+        bench.fails("growfs -y a.img", 1, &wanted);
+        bench.fails("growfs -N -s 17m a.img", 1, &wanted);
+        bench.ok("growfs -y -s 16m a.img");
+        bench.fails("growfs -y a.img", 1, &wanted);
+        bench.check("a.img");
+        bench.check(&behind);
+        assert_eq!(bench.ok(&format!("cat {behind}:/file")), "content\n");
+        assert!(bench.ok("growfs -y --force a.img").contains("grown from 16 MiB to 60 MiB"));
+        bench.check("a.img");
+    }
+}
+
+/// Promise: what an earlier, larger state of a file system has left behind its end is not taken for
+/// another one, and neither is what lies in the space that a partition has got.
+#[test]
+fn remains_of_its_own_are_grown_over() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 40m a.img");
+    bench.ok("growfs --shrink -s 20m a.img");
+    assert!(bench.ok("growfs -y a.img").contains("to 40 MiB"));
+    bench.check("a.img");
+    bench.shell("truncate -s 60m b.img; printf '2048,20480,a5\n22528,20480,a5\n' | sfdisk -q b.img");
+    bench.ok("newfs b.img@s1");
+    bench.ok("newfs b.img@s2");
+    bench.shell("printf '2048,40960,a5\n' | sfdisk -q b.img");
+    assert!(bench.ok("growfs -y b.img@s1").contains("to 20 MiB"));
+    bench.check("b.img@s1");
+}

@@ -333,8 +333,8 @@ fn a_full_host_is_named() {
         ("import big full/a.img", "the file system that holds the image is full, not the image"),
         ("import -s 64m big full/a.img", "the file system that holds the image is full, not the image"),
         ("export x.img full/a.tar", "full/a.tar: no space left on device"),
-        ("export x.img full/dir", "/file: writing the copy: no space left on device"),
-        ("cp x.img:/file full/a", "x.img: writing the copy: no space left on device"),
+        ("export x.img full/dir", "x.img: /file: full/dir/file: no space left on device"),
+        ("cp x.img:/file full/a", "x.img: full/a: no space left on device"),
         ("dump -0 -f full/a x.img", "full/a: no space left on device"),
         ("trace synth --like a5 --events 1k -o /dev/full", "/dev/full: no space left on device"),
         ("newfs -s 4m /dev/full", "neither a regular file nor a block device"),
@@ -344,4 +344,41 @@ fn a_full_host_is_named() {
         bench.shell("test -z \"$(find full -type f)\"; rm -rf full/dir");
     }
     bench.shell("umount full");
+}
+
+/// Promise: a failure is said of the file that fails: a source of this machine, or the place in the
+/// image that has no space, not of the image as a whole.
+#[test]
+fn failures_of_copies_name_their_place() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 1m x.img");
+    bench.shell("head -c 3m /dev/urandom >big; mkdir dir; cp big dir");
+    for target in ["x.img:/", "x.img:/y"] {
+        let ran = bench.run(&format!("cp none {target}"));
+        assert_eq!(
+            (ran.code, ran.err.as_str()),
+            (1, "spindle: none: no such file or directory\n"),
+            "{target}"
+        );
+    }
+    bench.fails("cp big x.img:/y", 1, &["spindle: big: x.img:/y: no space left"]);
+    bench.fails("cp -r dir x.img:/", 1, &["spindle: dir/big: x.img:/dir/big: no space left"]);
+    bench.fails("cp x.img:/none x.img:/y", 1, &["spindle: x.img: /none: no such file"]);
+}
+
+/// Promise: a name of a compressed archive does not become a directory; the message has the pipe
+/// that makes what was meant.
+#[test]
+fn compressed_archives_need_a_pipe() {
+    let bench = Bench::new();
+    bench.write("src/file", "content\n");
+    bench.ok("import src x.img");
+    for (name, program) in [("a.tar.gz", "gzip"), ("a.tgz", "gzip"), ("a.tar.zst", "zstd"), ("A.TXZ", "xz")] {
+        let pipe = format!("spindle export IMAGE - | {program} >{name}");
+        bench.fails(&format!("export x.img {name}"), 1, &[&pipe]);
+        assert!(!bench.path(name).exists());
+    }
+    bench.shell("mkdir d.tar.gz");
+    bench.ok("export x.img d.tar.gz");
+    assert_eq!(bench.shell("cat d.tar.gz/file"), "content\n");
 }

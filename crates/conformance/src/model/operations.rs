@@ -412,6 +412,10 @@ impl FileSystem for ModelFs {
         self.getattr(ino).map(|_| ())
     }
 
+    fn is_snapshot(&self, _ino: Ino) -> bool {
+        false
+    }
+
     fn passed_over(&self) -> Vec<String> {
         Vec::new()
     }

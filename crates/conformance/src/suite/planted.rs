@@ -253,6 +253,10 @@ impl FileSystem for Broken {
         self.fs.held(ino, sink)
     }
 
+    fn is_snapshot(&self, ino: Ino) -> bool {
+        self.fs.is_snapshot(ino)
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.fs.passed_over()
     }

@@ -3,13 +3,13 @@
 //! Directories are read in the order of their first blocks. An entry that a repair would keep
 //! counts as a name of its inode; the parents are found on the way, and only then is ".." judged.
 
-use super::entries::{DirEntry, Entries};
 use super::finding::Finding;
 use super::inodes::ROOTINO;
 use super::node::kind;
 use super::state::DirBlock;
 use super::terms::{Entry, RootProblem};
 use super::{Checker, Phase};
+use crate::format::entries::{DirEntry, Entries};
 use crate::format::layout::InodeFormat;
 use crate::format::units::{Frag, Lbn, index};
 use std::collections::HashSet;

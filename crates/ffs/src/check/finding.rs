@@ -4,7 +4,8 @@
 //! what should. It is made by the phase named beside it and never changed. The text follows the
 //! messages that users know from fsck of the BSDs.
 
-use super::terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem};
+use super::terms::{BadAddress, BlockPlace, Counts, Entry, RootProblem};
+use crate::format::entries::EntryDamage;
 
 spindle_tree::findings! {
     /// The superblock at its standard place cannot be used; a replica is.
@@ -143,6 +144,12 @@ spindle_tree::findings! {
         ino: u32,
     } "UNKNOWN FILE TYPE I={ino}: NO DEVICE";
 
+    /// The flag of a snapshot on what can be none, which no system lets anybody clear or write.
+    SnapshotFlag: Inodes, Harmless, at (*ino) {
+        /// Inode.
+        ino: u32,
+    } "I={ino} IS MARKED AS A SNAPSHOT, WHICH IT IS NOT";
+
     /// A pointer in the inode that the size does not reach.
     StrayPointer: Inodes, Damage, at (*ino) {
         /// Inode.
@@ -212,6 +219,16 @@ spindle_tree::findings! {
         /// Units of 512 bytes that it holds.
         expected: u64,
     } "INCORRECT BLOCK COUNT I={ino} ({found} should be {expected})";
+
+    /// The size of a directory ends before its blocks do, which hold more chunks of names.
+    DirectoryShort: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// `di_size`.
+        size: u64,
+        /// The size that its blocks have.
+        expected: u64,
+    } "DIRECTORY I={ino} HAS SIZE {size}, BUT ITS BLOCKS HOLD NAMES UP TO {expected}";
 
     /// A file with holes has fewer blocks than `di_blocks` counts: an indirect block may have been
     /// overwritten with zeros, and its blocks are lost if they are freed.

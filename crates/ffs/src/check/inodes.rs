@@ -14,11 +14,13 @@ use super::walk::{Next, Piece, Step, Walker};
 use super::{Checker, Findings, Phase};
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR};
+use crate::format::ondisk::{DI_CKHASH, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::units::Frag;
 use crate::quota::Kind;
 use spindle_tree::xattr::is_space;
+use spindle_vfs::FileKind;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Bad or doubly held blocks of one inode before the rest of it is left alone.
 const MAX_BLOCKS: u32 = 10;
@@ -53,9 +55,27 @@ impl Checker<'_> {
             states.shrink_to_fit();
             self.state.inodes.push(states);
         }
+        for (ino, node, expected) in std::mem::take(&mut self.state.longer) {
+            let finding = match self.hidden_end(&node) {
+                Some(end) => Finding::DirectoryShort { ino, size: node.size, expected: end },
+                None => Finding::BlockCount { ino, found: node.blocks, expected },
+            };
+            self.findings.push(finding);
+        }
         if !self.state.duplicates.is_empty() {
             self.find_owners(&mut walker);
         }
+    }
+
+    /// Returns the size that the blocks of a directory have, if they hold names behind its own size
+    /// in space that no other file has.
+    pub(crate) fn hidden_end(&mut self, node: &Node) -> Option<u64> {
+        let reader = &mut self.reader;
+        let hidden = node
+            .extent()
+            .hidden(self.layout, &mut |at, len| reader.read(at, len, 0).ok().map(<[u8]>::to_vec))?;
+        let is_free = |frags: &Range<u64>| frags.clone().all(|frag| !self.state.used.get(frag));
+        hidden.frags.iter().all(is_free).then_some(hidden.size)
     }
 
     /// Calls `visit` with the first inode and the bytes of each block of inodes of a group.
@@ -77,7 +97,7 @@ impl Checker<'_> {
     /// Checks one inode and claims its space; `None` if it is free.
     fn check_inode(&mut self, ino: u32, bytes: &[u8], walker: &mut Walker) -> Option<InodeState> {
         let layout = self.layout;
-        let node = Node::decode(layout, bytes);
+        let mut node = Node::decode(layout, bytes);
         if node.kind() == 0 {
             if !node.is_blank() {
                 self.findings.push(Finding::PartialInode { ino });
@@ -94,6 +114,13 @@ impl Checker<'_> {
             let expected = check_hash(bytes, DI_CKHASH);
             if expected != node.ckhash {
                 self.findings.push(Finding::InodeCheckHash { ino, found: node.ckhash, expected });
+            }
+        }
+        if node.is_snapshot() {
+            let kind = (node.kind() == kind::REG).then_some(FileKind::Regular);
+            if !self.superblock.may_be_snapshot(ino, kind, node.size) {
+                self.findings.push(Finding::SnapshotFlag { ino });
+                node.flags &= !SF_SNAPSHOT;
             }
         }
         self.state.files += 1;
@@ -193,6 +220,8 @@ impl Checker<'_> {
             let has_holes = data < blocks && !node.is_snapshot();
             if node.blocks > expected && has_holes {
                 self.findings.push(Finding::BlocksMissing { ino, found: node.blocks, expected });
+            } else if node.blocks > expected && node.kind() == kind::DIR {
+                self.state.longer.push((ino, *node, expected));
             } else if node.blocks != expected {
                 self.findings.push(Finding::BlockCount { ino, found: node.blocks, expected });
             }

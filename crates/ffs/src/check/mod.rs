@@ -12,7 +12,6 @@
 //! at a limit.
 
 mod directories;
-pub(crate) mod entries;
 mod finding;
 pub(crate) mod groups;
 pub(crate) mod inodes;
@@ -27,9 +26,10 @@ pub(crate) mod state;
 mod terms;
 pub(crate) mod walk;
 
+pub use crate::format::entries::EntryDamage;
 pub use finding::Finding;
 pub use spindle_tree::check::{Phase, Severity};
-pub use terms::{BadAddress, BlockPlace, Counts, Entry, EntryDamage, RootProblem};
+pub use terms::{BadAddress, BlockPlace, Counts, Entry, RootProblem};
 
 /// A finding with the path that shows a user where it is.
 pub type Found = spindle_tree::check::Found<Finding>;

@@ -3,6 +3,7 @@
 use crate::format::dinode::{inline_capacity, inline_start};
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
+use crate::format::short::Extent;
 use crate::format::units::index;
 
 /// Kinds of files: the `S_IFMT` bits shifted down by 12, which is also `d_type`.
@@ -86,6 +87,12 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Returns what it says of its space.
+    pub(crate) const fn extent(&self) -> Extent<'_> {
+        let Self { size, blocks, extsize, db, ib, .. } = self;
+        Extent { size: *size, blocks: *blocks, extsize: *extsize, db, ib }
     }
 
     /// Returns the kind, 0 for a free inode.

@@ -4,8 +4,8 @@
 //! are read again, once for the names of files and once for the names on the way up.
 
 use super::Checker;
-use super::entries::Entries;
 use super::inodes::ROOTINO;
+use crate::format::entries::Entries;
 use std::collections::{HashMap, HashSet};
 
 /// Most steps from the root that a path is followed.

@@ -4,6 +4,7 @@
 //! each fragment, eight bytes for each initialised inode, a row for each directory and each block
 //! of one.
 
+use super::node::Node;
 use super::quotas::Quotas;
 use crate::format::layout::Layout;
 
@@ -122,6 +123,8 @@ pub(crate) struct State {
     pub(crate) dirs: Vec<Directory>,
     pub(crate) dir_blocks: Vec<DirBlock>,
     pub(crate) duplicates: Vec<Duplicate>,
+    /// Directories that count more than they hold, with what they hold in units of 512 bytes.
+    pub(crate) longer: Vec<(u32, Node, u64)>,
     /// Solaris: inodes that other inodes name as their access control lists.
     pub(crate) shadows: Vec<u32>,
     pub(crate) quotas: Quotas,
@@ -145,6 +148,7 @@ impl State {
             dirs: Vec::new(),
             dir_blocks: Vec::new(),
             duplicates: Vec::new(),
+            longer: Vec::new(),
             shadows: Vec::new(),
             quotas: Quotas::default(),
             files: 0,

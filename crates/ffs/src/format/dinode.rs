@@ -116,8 +116,10 @@ impl Dinode {
             Version::Ufs2 => Self::decode2(bytes, layout.endian),
         };
         let area = &bytes[inline_start(layout)..];
+        // Solaris knows one that stands in the inode by its having no blocks, whatever its size.
+        let is_short = layout.inode_format != InodeFormat::Sun && inode.size < layout.fs_maxsymlinklen.into();
         let inline = inode.kind() == Some(FileKind::Symlink)
-            && (inode.size < layout.fs_maxsymlinklen.into() || inode.blocks == 0)
+            && (is_short || inode.blocks == 0)
             && inode.size < inline_capacity(layout) as u64
             && layout.fs_maxsymlinklen > 0;
         if inline {

@@ -11,19 +11,14 @@ use crate::format::ondisk::{
     SBLOCK_UFS1, SBLOCK_UFS2, SBLOCKSEARCH,
 };
 use crate::format::pending::Pending;
-use crate::format::superblock::{Superblock, decode, is_finished};
-use spindle_device::Device;
-use spindle_ondisk::{Endian, Field};
+use crate::format::superblock::{Superblock, decode};
+use spindle_device::{Device, Scan};
 use spindle_vfs::{Error, Objection, Result};
 
 /// Size of a sector in which BSD counts the places of superblocks (`DEV_BSIZE`).
 const DEV_BSIZE: u64 = 512;
 /// How much of a device is searched for copies of the superblock, in bytes.
 const SEARCH_BYTES: u64 = 1 << 30;
-/// Bytes that a search reads at a time.
-const CHUNK: usize = 1 << 20;
-/// Place of `fs_magic` in a superblock.
-const FS_MAGIC: usize = 1372;
 
 /// Why a superblock is only good enough to read with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,9 +84,10 @@ impl Superblock {
     /// as BSD counts, or else a byte.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if no superblock stands there, or it cannot be used; device errors.
+    /// [`Error::Corrupt`] if no superblock stands there, or it cannot be used;
+    /// [`Error::Unsupported`] if it belongs to a file system that begins elsewhere; device errors.
     pub fn read_copy(device: &dyn Device, place: u64) -> Result<Self> {
-        let mut complaint = None;
+        let (mut complaint, mut elsewhere) = (None, None);
         let is_sector = |at: &u64| at.is_multiple_of(device.info().sector_bytes.into());
         for at in place.checked_mul(DEV_BSIZE).into_iter().chain([place]).filter(is_sector) {
             match Self::salvage_at(device, at) {
@@ -99,12 +95,24 @@ impl Superblock {
                     found.salvaged = found.salvaged.map(|salvaged| Salvaged { named: true, ..salvaged });
                     return Ok(found);
                 }
-                Ok(None) => {}
+                Ok(None) => {
+                    elsewhere = elsewhere.or(Self::origin(device, at)?.map(|start| (at, start)));
+                }
                 Err(error) => complaint = complaint.or(Some(error)),
             }
         }
-        Err(complaint
-            .unwrap_or_else(|| Error::corrupt("no superblock", format!("sector {place}, byte {place}"))))
+        let none = || match elsewhere {
+            Some((at, start)) => Error::unsupported(
+                format!(
+                    "the superblock at byte {} belongs to a file system that begins at byte {}",
+                    device.place(at),
+                    device.place(start)
+                ),
+                format!("name that one without -b: IMAGE@offset={}", device.place(start)),
+            ),
+            None => Error::corrupt("no superblock", format!("sector {place}, byte {place}")),
+        };
+        Err(complaint.unwrap_or_else(none))
     }
 
     /// Looks for a copy of the superblock that can be used: where the recovery record in front of a
@@ -185,28 +193,18 @@ fn search(device: &dyn Device, any: bool) -> Result<Option<Superblock>> {
             return Ok(Some(found));
         }
     }
-    let end = device.info().size_bytes.min(SEARCH_BYTES);
-    let sector = device.info().sector_bytes as usize;
-    let mut chunk = vec![0; CHUNK + (FS_MAGIC + 4).next_multiple_of(sector)];
-    for start in (0..end).step_by(CHUNK) {
-        let len = chunk.len().min(usize::try_from(device.info().size_bytes - start).unwrap_or(CHUNK));
-        // What cannot be read is passed over: copies stand in every group.
-        if device.read_at(start, &mut chunk[..len]).is_err() {
-            continue;
-        }
-        for at in (0..len.saturating_sub(FS_MAGIC + 4).min(CHUNK)).step_by(512) {
-            if is_magic(&chunk[at + FS_MAGIC..])
-                && let Some(found) = usable(start + at as u64)?
+    // What cannot be read is passed over: copies stand in every group.
+    let mut scan = Scan::new(device, 0..SEARCH_BYTES, Superblock::LIKELY_BYTES);
+    while let Some(piece) = scan.next_piece() {
+        for (at, bytes) in piece.sectors() {
+            if Superblock::is_likely(bytes)
+                && let Some(found) = usable(at)?
             {
                 return Ok(Some(found));
             }
         }
     }
     Ok(None)
-}
-
-fn is_magic(bytes: &[u8]) -> bool {
-    [Endian::Little, Endian::Big].into_iter().any(|endian| is_finished(i32::get(bytes, endian)))
 }
 
 #[cfg(test)]
@@ -261,8 +259,8 @@ mod tests {
         }
     }
 
-    /// Promise: a file system that begins elsewhere on the device is not taken for one here, and a
-    /// device that ends early is read as far as it goes.
+    /// Promise: a file system that begins elsewhere on the device is not taken for one here, and is
+    /// named if its superblock is; a device that ends early is read as far as it goes.
     #[test]
     fn only_what_begins_here() {
         let (device, plan) = image(Format::Ufs2);
@@ -271,6 +269,12 @@ mod tests {
         let shifted = MemoryDevice::new(size + (1 << 20));
         shifted.write_at(1 << 20, &bytes).unwrap();
         assert!(Superblock::salvage(&shifted).is_err());
+        let at = (1 << 20) + plan.layout.fs_sblockloc;
+        let refused = Superblock::read_copy(&shifted, at).unwrap_err().to_string();
+        assert!(
+            refused.contains("begins at byte 1048576") && refused.contains("@offset=1048576"),
+            "{refused}"
+        );
         let short = MemoryDevice::from_bytes(&bytes[..bytes.len() / 2]);
         assert!(Superblock::open(&short).is_err());
         let found = Superblock::salvage(&short).unwrap();

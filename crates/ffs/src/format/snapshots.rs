@@ -7,6 +7,7 @@ use super::dialect;
 use super::dinode::Dinode;
 use super::ondisk::SF_SNAPSHOT;
 use super::superblock::Superblock;
+use super::units::Frag;
 use spindle_device::Device;
 use spindle_vfs::{Error, FileKind, Result};
 
@@ -37,6 +38,15 @@ impl Superblock {
         let mut found = self.snapshots();
         found.retain(|&ino| !self.is_snapshot(device, ino));
         found
+    }
+
+    /// Returns true if an inode with the flag of a snapshot may be one: a regular file that the
+    /// superblock lists, or that is as long as the file system, as each snapshot is. One that the
+    /// superblock has lost has marks in place of pointers, and must not be taken for another file.
+    pub(crate) fn may_be_snapshot(&self, ino: u32, kind: Option<FileKind>, size: u64) -> bool {
+        kind == Some(FileKind::Regular)
+            && dialect::has_snapshots(&self.layout, self.dialect)
+            && (size >= self.layout.byte(Frag(self.layout.fs_size)) || self.snapshots().contains(&ino))
     }
 
     /// Returns true if an inode is that of a snapshot, or cannot be read.

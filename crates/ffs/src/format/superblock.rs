@@ -73,7 +73,8 @@ impl Superblock {
         Err(complaint.unwrap_or_else(|| {
             Error::unsupported(
                 format!("{}: no UFS superblock at 64K, 8K, 0 or 256K", device.info().name),
-                "name the partition that holds the file system (disk.img@s1a, @p2, offset=BYTES)",
+                "name the partition that holds the file system (disk.img@s1a, @p2, offset=BYTES), which spindle \
+                 scan finds where there is no label",
             )
         }))
     }
@@ -339,6 +340,12 @@ impl Superblock {
                 cs_nffree: narrow(totals.cs_nffree),
             };
         }
+    }
+
+    /// Returns when it was written last, in seconds since 1970.
+    #[must_use]
+    pub fn written_at(&self) -> i64 {
+        if self.has_new_fields() { self.fs.fs_time } else { self.fs.fs_old_time.cast_unsigned().into() }
     }
 
     /// Returns true if the fields that came with UFS2 are in use.

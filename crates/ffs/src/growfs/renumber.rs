@@ -4,10 +4,10 @@
 //! one group stays in one. Then everything that names it is changed: entries of directories, `.`
 //! and `..` among them, access control lists of Solaris, and the superblock.
 
-use crate::check::entries::Entries;
 use crate::check::node::Node;
 use crate::check::{Checker, Findings, Options};
 use crate::format::dialect::Dialect;
+use crate::format::entries::Entries;
 use crate::format::group::{Group, GroupMap};
 use crate::format::layout::{InodeFormat, Layout, ROOT_INO, Version};
 use crate::format::ondisk::{Cg, FsNetBsd};

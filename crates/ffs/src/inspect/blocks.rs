@@ -3,8 +3,8 @@
 use super::Inspector;
 use super::owners::{Owner, structure};
 use crate::check::EntryDamage;
-use crate::check::entries::Entries;
 use crate::check::walk::pointer_at;
+use crate::format::entries::Entries;
 use crate::format::units::Frag;
 
 /// What stands in a block of a directory.

@@ -3,10 +3,10 @@
 use super::extents::walk_pieces;
 use super::{Inspector, Progress};
 use crate::check::BlockPlace;
-use crate::check::entries::Entries;
 use crate::check::node::{Node, kind};
 use crate::check::state::BlockMap;
 use crate::check::walk::Walker;
+use crate::format::entries::Entries;
 use crate::format::layout::ROOT_INO;
 use crate::format::units::{Frag, index};
 use spindle_vfs::{Error, Result};

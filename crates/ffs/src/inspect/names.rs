@@ -1,6 +1,6 @@
 //! Names that were removed from a directory, in the bytes behind its entries.
 
-use crate::check::entries::{Entries, parse};
+use crate::format::entries::{Entries, parse};
 use crate::format::layout::Layout;
 use crate::format::ondisk::dirsiz;
 use std::collections::HashSet;

@@ -338,7 +338,8 @@ impl Parameters {
             Dialect::Sun { x86 } if endian != own => {
                 let allowed =
                     if x86 { "Solaris on x86 is little-endian" } else { "on SPARC it is big-endian" };
-                Err(ParameterError::new("byte order", format!("{endian:?}"), allowed))
+                let named = if endian == Endian::Big { "big" } else { "little" };
+                Err(ParameterError::new("byte order", named, allowed))
             }
             _ => Ok(endian),
         }

@@ -1,8 +1,8 @@
 //! Directory chunks: entries written, removed and put right, each chunk in one sector.
 
 use crate::check::EntryDamage;
-use crate::check::entries::{Entries, parse};
 use crate::check::node::kind;
+use crate::format::entries::{Entries, parse};
 use crate::format::layout::{InodeFormat, Layout};
 use crate::format::ondisk::{DIRECT_HEADER, dirsiz};
 use spindle_ondisk::Field;

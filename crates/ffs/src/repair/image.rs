@@ -3,7 +3,7 @@
 use crate::check::node::kind;
 use crate::format::ckhash::check_hash;
 use crate::format::layout::{Layout, Version};
-use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR};
+use crate::format::ondisk::{DI_CKHASH, Dinode1, Dinode2, NDADDR, NIADDR, SF_SNAPSHOT};
 use crate::format::superblock::CheckHashes;
 use crate::format::units::{index, low_word};
 use spindle_clock::Timestamp;
@@ -199,6 +199,14 @@ impl Fields {
         set!(self, di_mode, IFDIR | permissions);
     }
 
+    /// Clears the flag of a snapshot.
+    pub(crate) fn clear_snapshot_flag(&mut self) {
+        match self {
+            Self::Ufs1(d) => d.di_flags &= !SF_SNAPSHOT,
+            Self::Ufs2(d) => d.di_flags &= !SF_SNAPSHOT,
+        }
+    }
+
     /// Sets the size of the extended attributes; where that is 0 they hold nothing.
     pub(crate) fn set_attributes(&mut self, bytes: u32) {
         if let Self::Ufs2(d) = self {
@@ -264,7 +272,7 @@ impl Fields {
 
 /// Returns true if the first block of an inode begins as the directory of this number does.
 pub(crate) fn is_directory_of(chunk: &[u8], layout: &Layout, ino: u32) -> bool {
-    let dot = |at: usize| crate::check::entries::parse(layout, &chunk[at..], at).ok();
+    let dot = |at: usize| crate::format::entries::parse(layout, &chunk[at..], at).ok();
     let is_kind = |found: Option<u8>| found.is_none_or(|found| found == kind::DIR);
     let Some((first, reclen)) = dot(0) else { return false };
     let second = chunk.get(reclen..).and_then(|_| dot(reclen));

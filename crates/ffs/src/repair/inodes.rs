@@ -33,7 +33,13 @@ impl Round<'_> {
                 Finding::SpecialFileSize { ino, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_size(0))?
                 }
-                Finding::StrayPointer { ino, .. } => self.cut_strays(ino)?,
+                Finding::SnapshotFlag { ino } => {
+                    self.image.change_inode(ino, super::image::Fields::clear_snapshot_flag)?
+                }
+                Finding::DirectoryShort { ino, expected, .. } => {
+                    self.image.change_inode(ino, |fields| fields.set_size(expected))?
+                }
+                Finding::StrayPointer { ino, .. } => self.lengthen(ino)? || self.cut_strays(ino)?,
                 Finding::ExtattrSize { ino, .. } => {
                     self.image.change_inode(ino, |fields| fields.set_attributes(0))?
                 }
@@ -119,6 +125,13 @@ impl Round<'_> {
             }
             _ => self.image.clear_inode(ino),
         }
+    }
+
+    /// Gives a directory whose size ends before its blocks the size that these have.
+    fn lengthen(&mut self, ino: u32) -> Result<bool> {
+        let node = self.node(ino)?;
+        let end = if node.kind() == kind::DIR { self.checker.hidden_end(&node) } else { None };
+        end.map_or(Ok(false), |end| self.image.change_inode(ino, |fields| fields.set_size(end)))
     }
 
     /// Clears the pointers of an inode that its size does not reach.

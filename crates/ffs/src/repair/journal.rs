@@ -14,12 +14,12 @@
 
 use super::chunk;
 use super::{Image, Meanwhile, Plan, Settled, Wanted, settled};
-use crate::check::entries::Entries;
 use crate::check::inodes::bad_address;
 use crate::check::node::{Node, kind};
 use crate::check::reader::Reader;
 use crate::check::walk::{Next, Piece, Step, Walker};
 use crate::check::{BlockPlace, Finding, Options};
+use crate::format::entries::Entries;
 use crate::format::layout::{Layout, ROOT_INO, Version};
 use crate::format::ondisk::{Dinode2, NDADDR, NIADDR, SF_IMMUTABLE, SF_NOUNLINK, SUJ_FILE, SUJ_MIN, flags};
 use crate::format::superblock::Superblock;
@@ -174,6 +174,7 @@ fn explains(records: &Records, removed: &BTreeSet<u32>, finding: &Finding) -> bo
         Finding::PartialInode { ino }
         | Finding::PartlyTruncated { ino, .. }
         | Finding::EndsInHole { ino, .. }
+        | Finding::DirectoryShort { ino, .. }
         | Finding::BadDotdot { ino, .. } => records.inodes.contains(ino),
         other => other.severity() == Severity::Harmless,
     }

@@ -2,9 +2,9 @@
 
 use super::Round;
 use crate::check::Finding;
-use crate::check::entries::Entries;
 use crate::check::node::kind;
 use crate::format::dialect::Dialect;
+use crate::format::entries::Entries;
 use crate::format::layout::Version;
 use crate::format::units::Frag;
 use spindle_ondisk::Field;
@@ -65,7 +65,7 @@ impl Round<'_> {
             let start = block.lbn << layout.fs_bshift;
             let len = (state.dirs[row].size - start).min(layout.fs_bsize.into());
             let bytes = self.image.read(layout.byte(Frag(block.frag)), usize::try_from(len).unwrap_or(0))?;
-            let name = |entry: &crate::check::entries::DirEntry<'_>| {
+            let name = |entry: &crate::format::entries::DirEntry<'_>| {
                 entry.ino != 0 && !matches!(entry.name, b"." | b"..")
             };
             if Entries::new(layout, &bytes).flatten().any(|entry| name(&entry)) {

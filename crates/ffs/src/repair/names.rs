@@ -225,7 +225,8 @@ impl<'a> Round<'a> {
         self.image.change(at, layout.dirblksiz as usize, |bytes| {
             let mut place = 0;
             for _ in 0..2 {
-                let Ok((entry, reclen)) = crate::check::entries::parse(layout, &bytes[place..], place) else {
+                let Ok((entry, reclen)) = crate::format::entries::parse(layout, &bytes[place..], place)
+                else {
                     return;
                 };
                 if entry.ino != 0 && entry.name == name {

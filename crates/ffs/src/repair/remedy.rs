@@ -24,6 +24,8 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         | Finding::ReplicaCheckHash { .. } => ("make the superblock and its copies agree", None),
         Finding::LabelMissing { .. } => ("make a label, with the name \"untitled\"", None),
         Finding::FalseSnapshot { .. } => ("take it out of the list", None),
+        Finding::SnapshotFlag { .. } => ("clear the flag", None),
+        Finding::DirectoryShort { .. } => ("take the size from the blocks", None),
         Finding::RecoveryRecord { .. } => ("write the record anew", None),
         Finding::PartialInode { .. } => ("clear the inode", None),
         Finding::BadMode { .. } | Finding::BadSize { .. } | Finding::NoDevice { .. } => {

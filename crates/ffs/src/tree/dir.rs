@@ -162,7 +162,7 @@ impl Ffs {
         Err(Error::corrupt(what, format!("directory inode {ino}, offset 0")))
     }
 
-    /// Refuses a directory that is not whole chunks.
+    /// Refuses a directory that is not whole chunks, or that is shorter than its blocks.
     pub(crate) fn check_directory(&self, ino: u32, di: &Dinode) -> Result<()> {
         if di.size == 0 || !di.size.is_multiple_of(self.layout().dirblksiz.into()) {
             return Err(Error::corrupt(
@@ -170,7 +170,7 @@ impl Ffs {
                 format!("directory inode {ino}"),
             ));
         }
-        Ok(())
+        self.volume.check_end(ino, di)
     }
 
     /// Returns the index of a directory, built from it on the first call.

@@ -217,7 +217,7 @@ impl FileSystem for Ffs {
         }
         self.touch(&state);
         let whole = |target: Vec<u8>| {
-            let damaged = || Error::corrupt("a target with a NUL in it", format!("inode {ino:?}"));
+            let damaged = || Error::corrupt("a target with a NUL in it", format!("inode {}", ino.0));
             if target.contains(&0) { self.volume.note(Err(damaged())) } else { Ok(target) }
         };
         if let Some(target) = &state.di.inline_target {
@@ -226,7 +226,7 @@ impl FileSystem for Ffs {
         if state.di.size > u64::from(self.layout().fs_bsize) {
             return Err(Error::corrupt(
                 format!("a target of {} bytes", state.di.size),
-                format!("inode {ino:?}"),
+                format!("inode {}", ino.0),
             ));
         }
         let mut target = vec![0; index(state.di.size)];
@@ -318,6 +318,12 @@ impl FileSystem for Ffs {
             ControlFlow::Continue(())
         });
         Ok(())
+    }
+
+    fn is_snapshot(&self, ino: Ino) -> bool {
+        let is_one = |ino| self.iget_ino(ino).is_ok_and(|inode| inode.state.read().di.is_snapshot());
+        let listed = self.volume.superblock.lock().snapshots();
+        u32::try_from(ino.0).is_ok_and(|number| listed.contains(&number)) && is_one(ino)
     }
 
     fn passed_over(&self) -> Vec<String> {

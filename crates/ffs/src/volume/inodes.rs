@@ -5,6 +5,7 @@ use super::tx::Tx;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
 use crate::format::ondisk::SF_SNAPSHOT;
+use crate::format::short::Extent;
 use crate::format::units::{Frag, Lbn};
 use crate::volume::bmap::Run;
 use rand::Rng;
@@ -29,6 +30,16 @@ impl Volume {
         if di.kind().is_none() {
             return Err(Error::corrupt(format!("mode is {:o}", di.mode), format!("inode {ino}")));
         }
+        if di.flags & SF_SNAPSHOT != 0
+            && self.is_read_only()
+            && !self.superblock.lock().may_be_snapshot(ino, di.kind(), di.size)
+        {
+            di.flags &= !SF_SNAPSHOT;
+            self.pass_over(&Error::corrupt(
+                "it has the flag of a snapshot, and is none",
+                format!("inode {ino}"),
+            ));
+        }
         self.check_dinode(ino, &di)?;
         let has_contents =
             matches!(di.kind(), Some(FileKind::Regular | FileKind::Directory | FileKind::Symlink));
@@ -38,6 +49,13 @@ impl Volume {
                 format!("inode {ino}"),
             ));
         }
+        if di.is_directory()
+            && self.is_read_only()
+            && let Some(end) = self.hidden_end(&di)
+        {
+            self.pass_over(&shorter(ino, di.size, end));
+            di.size = end;
+        }
         if let Some(end) = self.least_size(ino, &di)? {
             self.pass_over(&Error::corrupt(
                 format!("size is {}, its blocks end at {end}", di.size),
@@ -46,6 +64,27 @@ impl Volume {
             di.size = end;
         }
         Ok(di)
+    }
+
+    /// Fails if the size of a directory ends before its blocks do: a new name would be written over
+    /// those that are there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] in this case.
+    pub(crate) fn check_end(&self, ino: u32, di: &Dinode) -> Result<()> {
+        self.hidden_end(di).map_or(Ok(()), |end| Err(shorter(ino, di.size, end)))
+    }
+
+    /// Returns the size that the blocks of a directory have, if its own is less.
+    fn hidden_end(&self, di: &Dinode) -> Option<u64> {
+        let Dinode { size, blocks, extsize, db, ib, .. } = di;
+        let extent = Extent { size: *size, blocks: *blocks, extsize: *extsize, db, ib };
+        let mut read = |at, len| {
+            let mut bytes = vec![0; len];
+            let read = self.cache.directly(|device| Ok(device.read_at(at, &mut bytes).is_ok()));
+            matches!(read, Ok(true)).then_some(bytes)
+        };
+        extent.hidden(&self.layout, &mut read).map(|hidden| hidden.size)
     }
 
     /// Returns where the blocks of a file end whose size is damaged: it is longer than the file
@@ -187,4 +226,10 @@ impl Volume {
         };
         Err(Error::corrupt(format!("block pointer {raw} {why}"), format!("inode {ino}")))
     }
+}
+
+/// Returns the error of a directory whose size ends before its blocks do.
+fn shorter(ino: u32, size: u64, end: u64) -> Error {
+    let what = format!("its size is {size}, and its blocks hold names up to {end}");
+    Error::corrupt(what, format!("directory inode {ino}"))
 }

@@ -36,6 +36,24 @@ const LOST: &[&str] = &["UnreferencedFile"];
 /// Plants damage and returns what the check must find.
 pub type Plant = fn(&mut Image) -> Want;
 
+/// What follows from the loss of the end of a directory.
+const SHORTENED: &[&str] = &[
+    "UnreferencedFile",
+    "UnreferencedDirectory",
+    "EntryDamaged",
+    "EntryUnallocated",
+    "LinkCount",
+    "InodesMarkedUsed",
+    "FragsMarkedUsed",
+    "FragsMarkedFree",
+    "GroupCounts",
+    "FreeRuns",
+    "ClusterMap",
+    "ClusterSum",
+    "SummaryCounts",
+    "Totals",
+];
+
 /// What follows from the loss of the root.
 const ROOTLESS: &[&str] = &[
     "BadMode",
@@ -320,9 +338,21 @@ pub const UFS2: &[(&str, Plant)] = &[
             &["BlockCount"],
         )
     }),
+    ("a directory that is marked as a snapshot", |i| {
+        let ino = i.ino("many");
+        i.put(i.inode(ino) + 88, 0x20_0000_u32);
+        only(json!({"finding": "SnapshotFlag", "severity": "harmless", "ino": ino, "path": "/many"}))
+    }),
+    ("a file that is marked as a snapshot and not listed", |i| {
+        let ino = i.ino("large");
+        i.put(i.inode(ino) + 88, 0x20_0000_u32);
+        only(json!({"finding": "SnapshotFlag", "severity": "harmless", "ino": ino}))
+    }),
     ("a snapshot whose marks hold no space", |i| {
         let ino = i.ino("large");
         let blocks: u64 = i.get(i.inode(ino) + 24);
+        // As long as the file system: it may be one that the superblock has lost.
+        i.put(i.inode(ino) + 16, 32_u64 << 20);
         i.put(i.inode(ino) + 88, 0x20_0000_u32);
         i.put(i.pointer(ino, 0), 1_u64);
         i.put(i.pointer(ino, 1), 2_u64);
@@ -349,6 +379,25 @@ pub const UFS2: &[(&str, Plant)] = &[
         let ino = i.ino("bare");
         i.put(i.inode(ino) + 16, 500_u64);
         only(json!({"finding": "DirectorySize", "ino": ino, "size": 500, "dirblksiz": 512}))
+    }),
+    ("a directory whose size ends within its last block", |i| {
+        let ino = i.ino("many");
+        let size: u64 = i.get(i.inode(ino) + 16);
+        let less = (size - 1) / 8192 * 8192 + 512;
+        i.put(i.inode(ino) + 16, less);
+        let short = json!({"finding": "DirectoryShort", "ino": ino, "size": less, "expected": size});
+        Want { exactly: vec![short], also: SHORTENED }
+    }),
+    ("a directory whose size ends within its first block", |i| {
+        let ino = i.ino("many");
+        i.put(i.inode(ino) + 16, 512_u64);
+        let stray = json!({"finding": "StrayPointer", "ino": ino, "index": 1});
+        Want { exactly: vec![stray], also: SHORTENED }
+    }),
+    ("a directory that counts too much", |i| {
+        let ino = i.ino("bare");
+        i.add(i.inode(ino) + 24, 2);
+        only(json!({"finding": "BlockCount", "severity": "harmless", "ino": ino}))
     }),
     ("a directory with a hole", |i| {
         let ino = i.ino("many");

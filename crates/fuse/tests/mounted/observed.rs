@@ -150,6 +150,7 @@ forwarded! {
     fn seek(ino: Ino, offset: u64, what: Seek) -> Result<u64>;
     fn readable_after(ino: Ino, offset: u64) -> Result<u64>;
     fn held(ino: Ino, sink: &mut dyn FnMut(Range<u64>)) -> Result<()>;
+    fn is_snapshot(ino: Ino) -> bool;
     fn passed_over() -> Vec<String>;
     fn getxattr(ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
     fn setxattr(ino: Ino, name: &[u8], value: &[u8], mode: XattrMode, by: Privilege) -> Result<()>;

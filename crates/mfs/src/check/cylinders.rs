@@ -73,7 +73,7 @@ impl Checker {
             if let Some((expected, block)) = referred {
                 if kind != expected {
                     (_, fresh) = self.contents_of(number)?;
-                    wrong.get_or_insert_with(|| format!("IT HOLDS {expected:?}, NOT {kind:?}"));
+                    wrong.get_or_insert_with(|| format!("IT HOLDS {expected}, NOT {kind}"));
                     kind = expected;
                 }
                 if kind == Kind::Headers && block > blocks - fresh {

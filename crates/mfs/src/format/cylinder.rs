@@ -5,6 +5,7 @@ use super::checksum::{is_sealed, seal};
 use super::label::CYLINDER_BLOCKS_MAX;
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, Result};
+use std::fmt;
 
 /// Bytes of a description.
 pub const CYLINDER_BYTES: usize = 512;
@@ -41,6 +42,16 @@ pub enum Kind {
     Headers,
     /// Nodes of name maps.
     Names,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unused => "NOTHING",
+            Self::Headers => "FILE HEADERS",
+            Self::Names => "NAMES",
+        })
+    }
 }
 
 /// A description in memory.

@@ -93,7 +93,9 @@ impl Extents {
         let mut end = 0;
         for extent in &extents {
             if !extent.follows(end, layout, class) {
-                return Err(Error::corrupt(format!("a wrong extent, {extent:?}"), place));
+                let Extent { lbn, start, len } = extent;
+                let what = format!("a wrong extent, {len} blocks of the file from {lbn} at {start}");
+                return Err(Error::corrupt(what, place));
             }
             end = extent.end();
         }

@@ -121,8 +121,8 @@ impl Mfs {
                     Ok(inode) => inode,
                     Err(Error::Stale) => continue,
                     Err(error) => {
-                        let noted: Result<()> = self.volume.note(Err(error));
-                        log::warn!("a file that may have no name: {noted:?}");
+                        log::warn!("a file that may have no name: {error}");
+                        let _: Result<()> = self.volume.note(Err(error));
                         continue;
                     }
                 };

@@ -278,6 +278,10 @@ impl FileSystem for Mfs {
         self.getattr(ino).map(|_| ())
     }
 
+    fn is_snapshot(&self, _ino: Ino) -> bool {
+        false
+    }
+
     fn passed_over(&self) -> Vec<String> {
         Vec::new()
     }

@@ -9,6 +9,7 @@ use crate::format::layout::{ControlBlock, DataBlock};
 use spindle_clock::Mutex;
 use spindle_vfs::Result;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +30,15 @@ enum Space {
     Block(ControlBlock),
     /// Data blocks: the first, and their number.
     Data(u64, u64),
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block(block) => write!(f, "block {} of control storage", block.0),
+            Self::Data(start, len) => write!(f, "what lies in {len} data blocks from {start} on"),
+        }
+    }
 }
 
 impl Pending {
@@ -87,7 +97,7 @@ impl Volume {
                     }
                 };
                 if let Err(error) = entered {
-                    log::error!("{space:?} is not in use any more and cannot be entered as free: {error}");
+                    log::error!("{space} is not in use any more and cannot be entered as free: {error}");
                     self.note_damage();
                 }
             }

@@ -92,15 +92,15 @@ const PLANTS: &[Plant] = &[
     plant("CYLINDER 9: its description is that of cylinder 7", &[], 0, |k| {
         k.v.cylinder(9, |bytes| bytes[8] = 7);
     }),
-    plant("CYLINDER 0: IT HOLDS Headers, NOT Names", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[4] = 2)),
-    plant("IT HOLDS Headers, NOT Unused", &[], 0, |k| {
+    plant("CYLINDER 0: IT HOLDS FILE HEADERS, NOT NAMES", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[4] = 2)),
+    plant("IT HOLDS FILE HEADERS, NOT NOTHING", &[], 0, |k| {
         let (cylinder, _) = k.v.layout().header_place(k.ino("/dir/sub/sparse")).unwrap();
         k.v.cylinder(cylinder, |bytes| bytes[4] = 0);
     }),
-    plant("IT HOLDS Names, NOT Headers", &[], 0, |k| {
+    plant("IT HOLDS NAMES, NOT FILE HEADERS", &[], 0, |k| {
         k.v.cylinder(k.cylinder_of(k.v.name_map(2)), |bytes| bytes[4] = 1);
     }),
-    plant("IT HOLDS Names, NOT Unused", &[], 0, |k| {
+    plant("IT HOLDS NAMES, NOT NOTHING", &[], 0, |k| {
         k.v.cylinder(k.cylinder_of(k.v.name_map(2)), |bytes| bytes[4] = 0);
     }),
     plant("CYLINDER 0: ITS BLOCK", &[], 0, |k| k.v.cylinder(0, |bytes| bytes[24] = 31)),

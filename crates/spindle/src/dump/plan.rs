@@ -2,7 +2,6 @@
 //! directories that lead to them.
 
 use crate::error::{Error, Result};
-use crate::flags::SNAPSHOT;
 use crate::image::{Family, Image};
 use crate::path::is_log;
 use crate::text::quoted;
@@ -139,7 +138,7 @@ impl Plan {
             return Err(Error::new(format!("the device number {major}, {minor} does not fit into a dump")));
         }
         let holes = attr.size.saturating_sub(attr.blocks512.saturating_mul(512));
-        if holes > MOST_HOLES && attr.flags & SNAPSHOT == 0 {
+        if holes > MOST_HOLES && !self.vfs.fs().is_snapshot(attr.ino) {
             return Err(Error::new(format!("has {holes} bytes of holes, which a dump cannot have")));
         }
         self.in_use.insert(ino);
@@ -178,7 +177,7 @@ impl Plan {
             return;
         }
         self.in_dump.insert(ino);
-        let has_data = attr.flags & SNAPSHOT == 0;
+        let has_data = !self.vfs.fs().is_snapshot(attr.ino);
         let data = if has_data { attr.size.min(attr.blocks512.saturating_mul(512)) } else { 0 };
         let records = |bytes: u64, each: usize| bytes.div_ceil(each as u64);
         let headers = records(if has_data { attr.size } else { 0 }, PER_HEADER * RECORD).max(1);

@@ -80,7 +80,7 @@ impl Plan {
         };
         let attributes = attributes_of(fs, attr, lost);
         let is_file = attr.kind == FileKind::Regular;
-        let is_snapshot = attr.flags & SNAPSHOT != 0;
+        let is_snapshot = fs.is_snapshot(attr.ino);
         let size = match attr.kind {
             FileKind::Regular if !is_snapshot => attr.size,
             _ => data.len() as u64,

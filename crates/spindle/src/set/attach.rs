@@ -142,7 +142,10 @@ pub fn attach(spec: &Spec, attach: &Attach, report: &mut Report<'_>) -> Result<A
     if made.is_err() && is_new {
         // The caller reports the first failure.
         let undone = open(spec, false).and_then(|set| Ok(set.set.detach(class_name, Arc::new(TickClock))?));
-        log::info!("the class {class_name} is detached again: {undone:?}");
+        match undone {
+            Ok(_) => log::info!("the class {class_name} is detached again"),
+            Err(error) => log::warn!("the class {class_name} cannot be detached again: {error}"),
+        }
     }
     made.context(spec)?;
     Ok(attached)

@@ -11,7 +11,6 @@ use super::claims::Claims;
 use super::links::Links;
 use super::{Body, Follow, ImageContent, Meta, Sink, Source, check_name, join};
 use crate::error::{Context, Error, Result};
-use crate::flags::SNAPSHOT;
 use crate::path::{child, followed, is_log, names_before_damage};
 use crate::text::quoted;
 use spindle_vfs::{Attr, Error as FsError, FileKind, FileSystem, Ino, Node, Vfs};
@@ -107,7 +106,7 @@ impl Source for ImageSource<'_> {
             if is_log(&**reader.vfs.fs(), Some(dir), &name, node.attr()) {
                 continue;
             }
-            if node.attr().flags & SNAPSHOT != 0 {
+            if reader.vfs.fs().is_snapshot(node.ino()) {
                 let place = quoted(&reader.place(&path));
                 log::warn!("{place}: is a snapshot, and left out; copy it by its name");
                 continue;

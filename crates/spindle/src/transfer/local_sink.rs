@@ -381,7 +381,7 @@ impl<'a> LocalSink<'a> {
                 match rustix::io::pwrite(fd, &self.buffer[done..len], at + done as u64) {
                     Ok(n) => done += n,
                     Err(Errno::INTR) => {}
-                    Err(e) => return Err(e).context("writing the copy"),
+                    Err(e) => return Err(e.into()),
                 }
             }
             end = at + len as u64;

@@ -36,7 +36,7 @@ pub use local_sink::{InPlace, LocalSink, OpenInPlace};
 pub use local_source::LocalSource;
 pub use manifest::Manifested;
 pub use mtree::{Entry, EntryKind, Manifest, Names};
-pub use past_failures::PastFailures;
+pub use past_failures::{PastFailures, Place};
 pub use rehearsal::{Counts, Misfit, Rehearsed, Used, Walk, rehearse};
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;

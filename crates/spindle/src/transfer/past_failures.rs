@@ -7,10 +7,15 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::collections::HashSet;
 
+/// Returns the place that a path in a transfer is.
+pub type Place<'a> = &'a dyn Fn(&[u8]) -> String;
+
 /// A sink that leaves out what another sink refuses, and what is below it.
 pub struct PastFailures<'a, S> {
     inner: S,
     failed: Failed<'a>,
+    /// Returns the place in the target for messages that a path in the transfer is.
+    place: Option<Place<'a>>,
     /// Paths of what was left out.
     left_out: HashSet<Vec<u8>>,
 }
@@ -19,7 +24,15 @@ impl<'a, S: Sink> PastFailures<'a, S> {
     /// Returns a sink that passes nodes on to `inner`, and calls `failed` with each that is left
     /// out. A full or failing target still ends the transfer.
     pub fn new(inner: S, failed: Failed<'a>) -> Self {
-        Self { inner, failed, left_out: HashSet::new() }
+        Self { inner, failed, place: None, left_out: HashSet::new() }
+    }
+
+    /// Has a failure that ends the transfer name its place in the target, which `place` returns for
+    /// a path: else it would look like one of the source.
+    #[must_use]
+    pub fn naming(mut self, place: Place<'a>) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// Returns true if a directory above `path` was left out.
@@ -75,7 +88,10 @@ impl<S: Sink> Sink for PastFailures<'_, S> {
                 self.left_out.insert(path.to_vec());
                 Ok(())
             }
-            done => done,
+            done => done.map_err(|error| match self.place {
+                Some(place) if !unreadable.get() => error.within(place(path)),
+                _ => error,
+            }),
         }
     }
 

@@ -158,6 +158,16 @@ spindle_tree::findings! {
         size: u64,
     } "DIRECTORY SIZE {size} IS NOT A MULTIPLE OF 16 I={ino}";
 
+    /// The size of a directory ends before the names in its blocks.
+    ShortDirectory: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u16,
+        /// `di_size`.
+        size: u64,
+        /// The end of the last name.
+        expected: u64,
+    } "DIRECTORY I={ino} HAS SIZE {size}, BUT ITS BLOCKS HOLD NAMES UP TO {expected}";
+
     /// A device or a pipe with a size, or a pipe with blocks: on the disk they hold nothing. It may
     /// be a regular file whose mode is damaged, so it becomes one if it has blocks.
     NodeWithContents: Inodes, Damage, at (*ino) {

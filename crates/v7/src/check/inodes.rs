@@ -7,6 +7,7 @@ use crate::format::layout::{Block, BlockMap, ROOT_INO, index};
 use crate::format::ondisk::{ENTRY_SIZE, INODE_SIZE, NDIRECT};
 use spindle_ondisk::Field;
 use spindle_vfs::FileKind;
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// A pointer that is not 0, on the way through the blocks of a file.
@@ -81,7 +82,26 @@ impl Checker<'_> {
         if directory && !di.size.is_multiple_of(ENTRY_SIZE as u64) {
             self.findings.push(Finding::OddDirectory { ino, size: di.size });
         }
+        if let Some(expected) = self.names_end(di) {
+            self.findings.push(Finding::ShortDirectory { ino, size: di.size, expected });
+            self.check_blocks(ino, &Dinode { size: expected, ..di.clone() }, kind);
+            return;
+        }
         self.check_blocks(ino, di, kind);
+    }
+
+    /// Returns where the names of a directory end, if that is behind its size.
+    fn names_end(&mut self, di: &Dinode) -> Option<u64> {
+        let layout = self.layout.clone();
+        let checker = RefCell::new(self);
+        let mut read = |block| Ok(checker.borrow_mut().block(block));
+        let mut is_in_use = |ino| {
+            let (block, offset) = layout.inode_at(ino);
+            let bytes = checker.borrow_mut().block(block);
+            Ok(Self::dinode(&bytes[offset..], &layout).mode != 0)
+        };
+        // An error is a finding.
+        di.names_end(&layout, &mut read, &mut is_in_use).unwrap_or_default()
     }
 
     /// Checks the blocks of an inode of this kind, which has a possible size.

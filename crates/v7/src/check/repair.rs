@@ -276,6 +276,9 @@ impl Image<'_> {
             {
                 self.put_inode(*ino, &self.inode(*ino)?.freed())
             }
+            Finding::ShortDirectory { ino, expected, .. } => {
+                self.put_inode(*ino, &Dinode { size: *expected, ..self.inode(*ino)? })
+            }
             Finding::OddDirectory { ino, size } => {
                 let size = size - size % ENTRY_SIZE as u64;
                 self.put_inode(*ino, &Dinode { size, ..self.inode(*ino)? })

@@ -1,8 +1,9 @@
 //! An inode, decoded from any of the formats.
 
+use super::entry::name_of;
 use super::kind::Format;
-use super::layout::{Block, Layout};
-use super::ondisk::{DiskInode, NADDR, NDIRECT, get_addr, put_addr};
+use super::layout::{Block, Layout, index};
+use super::ondisk::{Direct, DiskInode, ENTRY_SIZE, NADDR, NDIRECT, get_addr, put_addr};
 use spindle_clock::Timestamp;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, FileKind, Rdev, Result};
@@ -141,6 +142,43 @@ impl Dinode {
             }
         }
         Ok((self.size > end.min(most)).then_some(end.min(most)))
+    }
+
+    /// Returns where the names in the blocks of a directory end, if that is behind its size: all
+    /// entries there must be possible, and one at least name an inode that `is_in_use`. Only blocks
+    /// of direct addresses are looked at. `read` reads a block.
+    ///
+    /// # Errors
+    /// Those of `read` and `is_in_use`.
+    pub(crate) fn names_end(
+        &self,
+        layout: &Layout,
+        read: &mut dyn FnMut(Block) -> Result<Vec<u8>>,
+        is_in_use: &mut dyn FnMut(u16) -> Result<bool>,
+    ) -> Result<Option<u64>> {
+        let (bsize, entry_bytes) = (u64::from(layout.format.bsize), ENTRY_SIZE as u64);
+        if self.kind() != Some(FileKind::Directory) || !self.size.is_multiple_of(entry_bytes) {
+            return Ok(None);
+        }
+        let (mut end, mut names_one) = (self.size, false);
+        for (lbn, &raw) in (0_u64..).zip(&self.addr[..NDIRECT]).skip(index(self.size / bsize)) {
+            let Some(block) = layout.data_block(raw) else { break };
+            let from = self.size.saturating_sub(lbn * bsize);
+            let bytes = read(block)?;
+            for (n, entry) in (from / entry_bytes..).zip(bytes[index(from)..].chunks_exact(ENTRY_SIZE)) {
+                let entry = Direct::decode(entry, layout.format.endian);
+                let name = name_of(&entry.d_name);
+                if entry.d_ino == 0 {
+                    continue;
+                }
+                if entry.d_ino > layout.last_ino() || name.is_empty() || name.contains(&b'/') {
+                    return Ok(None);
+                }
+                names_one = names_one || is_in_use(entry.d_ino)?;
+                end = lbn * bsize + (n + 1) * entry_bytes;
+            }
+        }
+        Ok(names_one.then_some(end))
     }
 
     /// Adds to the number of blocks of the file, if they have been counted.

@@ -20,6 +20,9 @@ use spindle_vfs::{Error, Objection, Result};
 /// Size of the super-block in bytes.
 pub(crate) const SIZE: usize = 512;
 
+/// Largest size of a block in bytes.
+const MOST_BSIZE: usize = 2048;
+
 /// Bytes at the start of a device that contain the super-block and the root's inode in any format.
 const START_BYTES: usize = 8192;
 
@@ -90,6 +93,29 @@ impl Superblock {
         superblock.layout()?;
         let others = found.iter().map(|other| other.format).collect();
         Ok(Detected { superblock, others, unusable: None })
+    }
+
+    /// Bytes from the first one of a file system on that [`Self::may_begin`] looks at.
+    pub const BEGINNING_BYTES: usize = 2 * MOST_BSIZE + 2 * INODE_SIZE;
+
+    /// Returns true if a file system may begin with these bytes, in some format: where the root's
+    /// inode would be, there is one of a directory. Most bytes of a disk are refused, so that a
+    /// search need not open what begins at each sector.
+    #[must_use]
+    pub fn may_begin(bytes: &[u8]) -> bool {
+        let is_root = |(bsize, endian): (usize, Endian)| {
+            // Inode 2 is the second one in block 2.
+            let at = 2 * bsize + INODE_SIZE;
+            bytes.get(at..at + INODE_SIZE).is_some_and(|inode| {
+                let inode = DiskInode::decode(inode, endian);
+                inode.di_mode & 0o170_000 == 0o040_000
+                    && inode.di_nlink >= 2
+                    && usize::try_from(inode.di_size)
+                        .is_ok_and(|size| size >= 2 * ENTRY_SIZE && size.is_multiple_of(ENTRY_SIZE))
+            })
+        };
+        let endians = [Endian::Little, Endian::Big, Endian::Pdp];
+        [512, 1024, MOST_BSIZE].into_iter().any(|bsize| endians.into_iter().any(|e| is_root((bsize, e))))
     }
 
     /// Returns true if a device has a super-block with possible sizes, and a root directory, in a

@@ -120,6 +120,7 @@ impl V7 {
         if let Some(place) = free {
             return Ok(place);
         }
+        self.volume.note(self.volume.check_end(ino, di))?;
         let place = di.size - di.size % ENTRY_SIZE as u64;
         if place + ENTRY_SIZE as u64 > self.layout().file_size_max() {
             return Err(Error::TooBig);

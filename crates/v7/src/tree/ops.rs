@@ -263,6 +263,10 @@ impl FileSystem for V7 {
         Ok(())
     }
 
+    fn is_snapshot(&self, _ino: Ino) -> bool {
+        false
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.volume.passed_over()
     }

@@ -34,6 +34,13 @@ impl Volume {
                 format!("inode {ino}"),
             ));
         }
+        // What cannot be read is noticed by a read.
+        if self.is_read_only()
+            && let Ok(Some(end)) = self.names_end(&di)
+        {
+            self.pass_over(&shorter(ino, di.size, end));
+            di.size = end;
+        }
         // In a smaller file, what is missing is noticed by a read.
         let is_large = di.size > di.size_max(&self.layout).min(self.layout.size_bytes());
         let least = if is_large {
@@ -49,6 +56,21 @@ impl Volume {
             return damaged(format!("size is {}", di.size));
         }
         Ok(di)
+    }
+
+    /// Fails if the size of a directory ends before the names in its blocks do: a new name would be
+    /// written over those.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] in this case; device errors.
+    pub(crate) fn check_end(&self, ino: u16, di: &Dinode) -> Result<()> {
+        self.names_end(di)?.map_or(Ok(()), |end| Err(shorter(ino, di.size, end)))
+    }
+
+    /// Returns where the names in the blocks of a directory end, if that is behind its size.
+    fn names_end(&self, di: &Dinode) -> Result<Option<u64>> {
+        let mut read = |block| Ok(self.metadata(block)?.read().to_vec());
+        di.names_end(&self.layout, &mut read, &mut |ino| Ok(self.decode_inode(ino)?.mode != 0))
     }
 
     /// Returns an inode of the disk as it is, also a free one.
@@ -88,4 +110,10 @@ impl Volume {
             Ok(Some(block))
         }
     }
+}
+
+/// Returns the error of a directory whose size ends before the names in its blocks do.
+fn shorter(ino: u16, size: u64, end: u64) -> Error {
+    let what = format!("its size is {size}, and its blocks hold names up to {end}");
+    Error::corrupt(what, format!("directory inode {ino}"))
 }

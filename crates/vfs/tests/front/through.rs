@@ -166,6 +166,10 @@ impl FileSystem for Through {
         self.0.fs().held(ino, sink)
     }
 
+    fn is_snapshot(&self, ino: Ino) -> bool {
+        self.0.fs().is_snapshot(ino)
+    }
+
     fn passed_over(&self) -> Vec<String> {
         self.0.fs().passed_over()
     }

@@ -175,7 +175,6 @@ impl FileSystemInfo {
         let totals = superblock.totals();
         let free = totals.cs_nbfree.saturating_mul(layout.fs_frag.into()).saturating_add(totals.cs_nffree);
         let new_fields = layout.version == Version::Ufs2 || layout.flags_updated;
-        let time = if new_fields { fs.fs_time } else { fs.fs_old_time.cast_unsigned().into() };
         let text_of = |bytes: &[u8]| text::encoded(bytes.split(|&b| b == 0).next().unwrap_or_default());
         let geometry = layout.rotation.as_ref().map(|r| Geometry {
             rotational_tables: r.fs_old_cpc > 0,
@@ -207,7 +206,7 @@ impl FileSystemInfo {
             volume_name: text_of(superblock.volume_name()),
             last_mounted_on: text_of(&fs.fs_fsmnt),
             fs_id: format!("{:08x}{:08x}", fs.fs_id[0], fs.fs_id[1]),
-            last_written: date::exact(Timestamp::new(time, 0)),
+            last_written: date::exact(Timestamp::new(superblock.written_at(), 0)),
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
             log: LogInfo::of(superblock, &**device)?,

@@ -41,8 +41,8 @@ pub struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     out: OutArgs,
-    /// Also write an HTML page with everything into this file; without --by it includes users,
-    /// programs and directories
+    /// Write an HTML page with everything into this file, and print only what --json or --csv ask
+    /// for; without --by it includes users, programs and directories
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Also show opens, bytes, created and deleted files and short-lived data by user, program
@@ -138,7 +138,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let page = html(&args.trace, "analyze", &findings, &sections)?;
         outfile::write(file, Kind::Page, page, args.out.force)?;
     }
-    if args.html.as_deref().is_some_and(outfile::is_stdout) {
+    let is_asked_for = args.json || args.csv;
+    if args.html.as_deref().is_some_and(|file| outfile::is_stdout(file) || !is_asked_for) {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = Output::stdout();

@@ -49,7 +49,8 @@ pub struct Args {
     /// Record only files on the file system of this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// Record only files at or below this absolute path
+    /// Record only files at or below this absolute path, as the kernel has it: below the root of a
+    /// chroot or container, that root comes first
     #[arg(long, value_name = "PREFIX")]
     path: Option<String>,
     /// Stop after this many seconds; a COMMAND that still runs is not stopped
@@ -126,7 +127,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => end.recv().ok(),
         Some(time) => end.recv_timeout(time).ok(),
     };
-    print_summary(&recording.finish()?);
+    print_summary(&recording.finish()?, args.path.as_deref());
     match reason {
         Some(End::Command(status)) => Ok(ExitCode::from(code(status?))),
         Some(End::Signal) | None => Ok(ExitCode::SUCCESS),
@@ -144,10 +145,17 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::error::FAILED)
 }
 
-fn print_summary(done: &Summary) {
+fn print_summary(done: &Summary, prefix: Option<&str>) {
     let mut err = std::io::stderr();
     // If standard error is closed, the trace still contains the counts and notes.
     let _ = writeln!(err, "spindle: {} recorded", counted(done.events, "event"));
+    if let Some(prefix) = prefix.filter(|_| done.events == 0) {
+        let _ = writeln!(
+            err,
+            "spindle: note: no file was used whose path begins with {prefix}; in a chroot or a container, put \
+             the path of its root in front: paths are those of the kernel"
+        );
+    }
     if done.lost > 0 {
         let _ = writeln!(err, "spindle: lost {}; all counts are lower bounds", counted(done.lost, "event"));
     }

@@ -32,7 +32,8 @@ pub struct Args {
     /// Print the advice as JSON
     #[arg(long, conflicts_with = "brief")]
     json: bool,
-    /// Also write an HTML page with everything into this file
+    /// Write an HTML page with everything into this file, and print only what --brief or --json ask
+    /// for
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -67,7 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let text = html(&args.trace, "report", &measured.findings, &sections)?;
         outfile::write(file, Kind::Page, text, args.out.force)?;
     }
-    if args.html.as_deref().is_some_and(outfile::is_stdout) {
+    let is_asked_for = args.json || args.brief;
+    if args.html.as_deref().is_some_and(|file| outfile::is_stdout(file) || !is_asked_for) {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = Output::stdout();

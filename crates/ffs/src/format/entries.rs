@@ -3,10 +3,51 @@
 //! A directory is made of chunks that an entry never crosses, so a broken entry costs the rest of
 //! its chunk and no more.
 
-use super::terms::EntryDamage;
 use crate::format::layout::{InodeFormat, Layout};
 use crate::format::ondisk::{DIRECT_HEADER, MAXNAMLEN, dirsiz};
+use serde::Serialize;
 use spindle_ondisk::Field;
+use std::fmt;
+
+/// The problem of the structure of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryDamage {
+    /// `d_reclen` is not a multiple of four, or zero.
+    ReclenUnaligned,
+    /// `d_reclen` leads out of the chunk.
+    ReclenTooLong,
+    /// `d_reclen` has no room for the name.
+    ReclenTooShort,
+    /// A name without characters.
+    NameEmpty,
+    /// A name of more than 255 bytes.
+    NameTooLong,
+    /// A name with a NUL in it.
+    NameHasNul,
+    /// A name with a slash in it.
+    NameHasSlash,
+    /// No NUL after the name.
+    NotTerminated,
+    /// `d_type` is none at all.
+    TypeInvalid,
+}
+
+impl fmt::Display for EntryDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReclenUnaligned => "length not a multiple of 4",
+            Self::ReclenTooLong => "length beyond the end of its chunk",
+            Self::ReclenTooShort => "length too short for its name",
+            Self::NameEmpty => "empty name",
+            Self::NameTooLong => "name too long",
+            Self::NameHasNul => "NUL in name",
+            Self::NameHasSlash => "slash in name",
+            Self::NotTerminated => "name not terminated",
+            Self::TypeInvalid => "invalid type",
+        })
+    }
+}
 
 /// An entry whose structure is sound.
 pub(crate) struct DirEntry<'a> {
