@@ -61,13 +61,17 @@ impl Device for Noting {
 }
 
 fn open(can: bool, discard: bool, log: LogUse) -> (Ffs, Arc<Noting>) {
+    open_with_log(can, discard, log, 64 << 10)
+}
+
+fn open_with_log(can: bool, discard: bool, log: LogUse, log_bytes: u64) -> (Ffs, Arc<Noting>) {
     let inner = MemoryDevice::new(BYTES);
     let clock = Arc::new(ManualClock::at(0));
     let plan = Plan::new(&Parameters { snap_dir: false, ..Parameters::new(BYTES) }).unwrap();
     newfs::write(&plan, &inner, &*clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
     let device = Arc::new(Noting { inner, discarded: Mutex::default(), can, meanwhile: Mutex::default() });
     let options =
-        OpenOptions { log, log_bytes: Some(64 << 10), discard, seed: Some(1), ..OpenOptions::default() };
+        OpenOptions { log, log_bytes: Some(log_bytes), discard, seed: Some(1), ..OpenOptions::default() };
     (Ffs::open(device.clone(), clock, &options).unwrap(), device)
 }
 
@@ -152,6 +156,39 @@ fn space_in_use_again_is_kept() {
     assert_eq!(again.read(heir, 0, &mut data).unwrap(), 100_000);
     assert!(data.iter().all(|&byte| byte == 7));
     again.unmount().unwrap();
+}
+
+/// Promise: a snapshot is taken while freed space waits for the commit with which it is discarded,
+/// and shows what was there; it does not wait for itself.
+#[test]
+fn snapshots_are_taken_beside_discards() {
+    let (fs, device) = open_with_log(true, true, LogUse::Wanted, 1 << 20);
+    let fs = Arc::new(fs);
+    make(&fs, "kept", 300_000);
+    let gone = make(&fs, "gone", 900_000);
+    fs.sync().unwrap();
+    let was = held(&fs, gone);
+    fs.unlink(fs.root(), b"gone").unwrap();
+    device.take();
+    let (done, taken) = std::sync::mpsc::channel();
+    let snapped = fs.clone();
+    std::thread::spawn(move || {
+        done.send(snapped.make_snapshot(snapped.root(), b"snap").map(|snap| snap.ino))
+    });
+    let snap = taken.recv_timeout(std::time::Duration::from_secs(60)).expect("it is taken").unwrap();
+    assert!(is_covered(&was, &device.take()), "what was free before is discarded");
+    let mut image = vec![0; usize::try_from(BYTES).unwrap()];
+    assert_eq!(fs.read(snap, 0, &mut image).unwrap(), image.len());
+    fs.forget(snap, 1);
+    fs.unmount().unwrap();
+    let (clock, options) =
+        (Arc::new(ManualClock::at(0)), OpenOptions { read_only: true, ..OpenOptions::default() });
+    let seen = Ffs::open(Arc::new(MemoryDevice::from_bytes(&image)), clock, &options).unwrap();
+    let kept = seen.lookup(seen.root(), b"kept").unwrap().ino;
+    let mut data = vec![0; 300_000];
+    assert_eq!(seen.read(kept, 0, &mut data).unwrap(), 300_000);
+    assert!(data.iter().all(|&byte| byte == 7));
+    assert!(seen.lookup(seen.root(), b"gone").is_err());
 }
 
 /// Promise: a device that cannot discard makes no operation fail.

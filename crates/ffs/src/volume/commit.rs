@@ -93,8 +93,17 @@ impl PendingCommit {
 }
 
 impl Volume {
-    /// Makes every ended transaction durable.
+    /// Makes every ended transaction durable, and discards what they have freed on mounts that do
+    /// that, for which it begins transactions.
     pub(crate) fn commit(&self) -> Result<()> {
+        let freed = self.commit_alone()?;
+        self.discard_freed(freed);
+        Ok(())
+    }
+
+    /// Makes every ended transaction durable. Returns the bytes of the device that the caller passes
+    /// to [`Self::discard_freed`] as soon as transactions can begin.
+    pub(super) fn commit_alone(&self) -> Result<Vec<Range<u64>>> {
         let mut to_discard = Vec::new();
         self.cache.commit(self.cache.epoch(), |tx| -> Result<_> {
             // Before anything is changed: if this cannot be read now, the next commit tries again.
@@ -111,8 +120,7 @@ impl Volume {
             }
             Ok(freed)
         })?;
-        self.discard_freed(to_discard);
-        Ok(())
+        Ok(to_discard)
     }
 
     /// Enters what the epoch has freed into the maps, and returns its bytes. What cannot be

@@ -132,9 +132,17 @@ impl Volume {
     /// Device errors, and [`Error::Corrupt`] if a structure that it has to copy is damaged; then
     /// nothing has been taken.
     pub(crate) fn take_snapshot(&self, ino: u32, log_ino: Option<u32>) -> Result<Needed> {
-        let _long = self.snapshots.long.write();
-        let _changes = self.snapshots.changes.write();
-        self.commit()?;
+        let long = self.snapshots.long.write();
+        let changes = self.snapshots.changes.write();
+        let freed = self.commit_alone()?;
+        let taken = self.take_unchanging(ino, log_ino);
+        drop((long, changes));
+        self.discard_freed(freed);
+        taken
+    }
+
+    /// [`Self::take_snapshot`] of what is committed, while nothing can be changed.
+    fn take_unchanging(&self, ino: u32, log_ino: Option<u32>) -> Result<Needed> {
         if self.pending.frags() > 0 {
             return Err(Error::corrupt("freed space cannot be entered as free", "cylinder groups"));
         }
