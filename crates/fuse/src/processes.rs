@@ -22,8 +22,8 @@ impl Processes {
         Self(nix::fcntl::open("/proc", flags, Mode::empty()).ok())
     }
 
-    /// Returns the caller with all its groups; with that of the request alone if they are not known,
-    /// as those of a process in a container that the daemon does not see.
+    /// Returns the caller with all its groups; with that of the request alone if they are not
+    /// known, as those of a process in a container that the daemon does not see.
     pub(crate) fn with_groups<'a>(&self, by: &Cred<'a>) -> Cred<'a> {
         Cred { groups: self.groups(by.process).unwrap_or_default().into(), ..by.clone() }
     }

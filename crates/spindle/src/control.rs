@@ -4,8 +4,9 @@
 //! mount, and one of what is mounted, the set or the image; either leads to it. A request is a
 //! [`Request`] as a line of JSON; the answers are lines too: progress, and at the end the outcome
 //! or an error. If the other end closes its half of the connection, the work is interrupted. Only
-//! root and the user of the mount are served, but for what a mount allows to all; and a process that
-//! has taken a name, but does not serve the mount, is not asked: see [`Name`].
+//! root and the user of the mount are served, but for what a mount allows to all
+//! ([`Answering::is_for_all`]); and a process that has taken a name, but does not serve the mount,
+//! is not asked: see [`Name`].
 
 use crate::error::{Error, Result};
 use crate::set::{Change, Report};
@@ -46,8 +47,8 @@ pub enum Request {
     Snapshot(Vec<u8>),
     /// Change the mount as these options of `-o` say.
     Remount(String),
-    /// Unmount it; any user may ask for that if the mount allows it. The answer comes when the image
-    /// is complete.
+    /// Unmount it; any user may ask for that if the mount allows it. The answer comes when the
+    /// image is complete.
     Unmount,
     /// Say what is mounted where; the answer is a [`Description`](crate::mounted::Description).
     Describe,

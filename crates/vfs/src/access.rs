@@ -184,8 +184,8 @@ pub fn permit_removal(dir: &Attr, acl: Option<&Acl>, attr: &Attr, cred: &Cred<'_
 }
 
 /// Returns the mode without the set-id bits, which a change by a user clears. Set-group-id without
-/// group execute permission has another meaning (System V's mandatory locking): it stays if the user
-/// is `in_group`, that of the file (Linux 6.2, `setattr_should_drop_sgid`).
+/// group execute permission has another meaning (System V's mandatory locking): it stays if the
+/// user is `in_group`, that of the file (Linux 6.2, `setattr_should_drop_sgid`).
 pub fn without_set_id(perm: u32, in_group: impl FnOnce() -> bool) -> u32 {
     let perm = perm & !S_ISUID;
     let stays = perm & S_ISGID == 0 || perm & S_IXGRP == 0 && in_group();

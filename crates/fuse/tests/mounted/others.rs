@@ -86,8 +86,8 @@ fn permissions() {
 }
 
 /// Promise: writes, truncations and changes of owner clear set-id bits, in the file and in the
-/// kernel's cache, with every kind of write, with extended attributes and without. Writes by root do
-/// not clear them.
+/// kernel's cache, with every kind of write, with extended attributes and without. Writes by root
+/// do not clear them.
 #[test]
 fn set_id_bits() {
     for words in ["allow_other", "allow_other,nouser_xattr"] {
