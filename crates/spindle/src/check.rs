@@ -514,7 +514,7 @@ pub(crate) fn recover(
         }
         _ => return Ok((device, None)),
     };
-    if !superblock.objections(&*device)?.is_empty() {
+    if !superblock.objections_to_mounting(&*device)?.is_empty() {
         return Ok((device, Some(LogEffect::Refused)));
     }
     let (device, effect): (Arc<dyn Device>, _) = if dry_run {
@@ -522,6 +522,9 @@ pub(crate) fn recover(
     } else {
         (device, LogEffect::Recovered { blocks })
     };
-    Ffs::open(Arc::clone(&device), Arc::new(SystemClock), &spindle_ffs::OpenOptions::default())?.unmount()?;
+    let ffs = Ffs::open(Arc::clone(&device), Arc::new(SystemClock), &spindle_ffs::OpenOptions::default())?;
+    // Its snapshots may forbid the end of the recovery.
+    let effect = if ffs.read_only() && !dry_run { LogEffect::Refused } else { effect };
+    ffs.unmount()?;
     Ok((device, Some(effect)))
 }

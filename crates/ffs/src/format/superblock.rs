@@ -432,13 +432,14 @@ impl Superblock {
     }
 
     /// Marks a file system as clean in which a full check has found no damage, and makes that
-    /// durable, as fsck does. Returns what forbids that, in which case nothing is written.
+    /// durable, as fsck does. Snapshots have a copy of the superblock from the beginning. Returns
+    /// what forbids that, in which case nothing is written.
     ///
     /// # Errors
     /// Device errors.
     pub fn mark_checked(&mut self, device: &dyn Device, now: Timestamp) -> Result<Vec<Objection>> {
         let mut marked = self.as_checked(now);
-        let objections = marked.objections(device)?;
+        let objections = marked.objections_to_mounting(device)?;
         if objections.is_empty() {
             marked.write(device)?;
             device.flush()?;

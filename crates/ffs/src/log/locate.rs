@@ -153,12 +153,21 @@ impl Superblock {
         })
     }
 
-    /// Returns what speaks against writing, after a recovery if a log allows one.
+    /// Returns what speaks against writing past a mount, after a recovery if a log allows one.
     ///
     /// # Errors
     /// Device errors while a log is looked at.
     pub fn objections(&self, device: &dyn Device) -> Result<Vec<Objection>> {
         Ok(self.objections_with(device, &FoundLog::look(device, self)?))
+    }
+
+    /// Returns what speaks against a mount that writes, after a recovery if a log allows one. What
+    /// its snapshots need is not looked at: such a mount preserves changes for them.
+    ///
+    /// # Errors
+    /// Device errors while a log is looked at.
+    pub fn objections_to_mounting(&self, device: &dyn Device) -> Result<Vec<Objection>> {
+        Ok(self.objections_of_mount(&FoundLog::look(device, self)?))
     }
 
     /// [`Self::objections`] with the log that was found.
@@ -179,7 +188,7 @@ impl Superblock {
         found
     }
 
-    /// Returns what speaks against a mount that writes, before its snapshots are looked at.
+    /// [`Self::objections_to_mounting`] with the log that was found.
     pub(crate) fn objections_of_mount(&self, log: &FoundLog) -> Vec<Objection> {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);

@@ -231,7 +231,7 @@ impl Ffs {
         device: &Arc<dyn Device>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Vec<Objection>> {
-        let objections = superblock.objections_of_mount(&FoundLog::look(&**device, superblock)?);
+        let objections = superblock.objections_to_mounting(&**device)?;
         if !objections.is_empty() {
             return Ok(objections);
         }
