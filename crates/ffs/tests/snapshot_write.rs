@@ -22,7 +22,7 @@ use victim::{clock, damage, tree};
 const BY: Privilege = Privilege::Root;
 const LOG_BYTES: u64 = 2 << 20;
 
-/// Freed space is discarded: what a snapshot needs must not be taken for free.
+/// Has freed space discarded: what a snapshot needs must not be taken for free.
 fn options() -> OpenOptions {
     let (log, log_bytes) = (LogUse::Wanted, Some(LOG_BYTES));
     OpenOptions { seed: Some(1), log, log_bytes, discard: true, ..OpenOptions::default() }

@@ -32,6 +32,8 @@ const REQUEST_MAX: u64 = 64 << 10;
 /// How long a request may take to come, and how often a client looks whether it is interrupted.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(200);
+/// How often a name is tried that another mount has.
+const NAME_LOOK: Duration = Duration::from_secs(1);
 
 /// What can be asked of a mount.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -164,7 +166,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts to serve under each of `names` that no other mount has.
+    /// Starts to serve under each of `names`; under one that another mount has, once that is gone:
+    /// several mounts can read one image, and a mount can get the device number of one whose process
+    /// has not ended yet.
     ///
     /// # Errors
     /// System errors.
@@ -172,18 +176,17 @@ impl Service {
         let mut service = Self { stop: Arc::default(), listeners: Vec::new() };
         for name in names {
             let address = name.address()?;
-            let listener = match UnixListener::bind_addr(&address) {
-                Ok(listener) => listener,
-                // Several mounts can read one image.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    log::info!("another mount is asked as {}", name.name);
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let (answering, stop) = (answering.clone(), service.stop.clone());
+            let bound = bind(&address)?;
+            if bound.is_none() {
+                log::info!("another mount is asked as {}", name.name);
+            }
+            let (answering, stop, at) = (answering.clone(), service.stop.clone(), address.clone());
             let thread = std::thread::Builder::new().name("control".into());
-            let thread = thread.spawn(move || listen(&listener, &answering, &stop))?;
+            let thread = thread.spawn(move || {
+                if let Some(listener) = bound.or_else(|| wait_for(&at, &stop)) {
+                    listen(&listener, &answering, &stop);
+                }
+            })?;
             service.listeners.push((address, thread));
         }
         Ok(service)
@@ -194,11 +197,31 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for (address, thread) in self.listeners.drain(..) {
-            // The thread waits for a connection.
+            // The thread waits for a connection, or for the name.
+            thread.thread().unpark();
             let _ = UnixStream::connect_addr(&address);
             let _ = thread.join();
         }
     }
+}
+
+/// Takes a name; none if somebody has it.
+fn bind(address: &SocketAddr) -> io::Result<Option<UnixListener>> {
+    match UnixListener::bind_addr(address) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        bound => bound.map(Some),
+    }
+}
+
+/// Takes a name as soon as nobody has it; none if it has to stop before.
+fn wait_for(address: &SocketAddr, stop: &AtomicBool) -> Option<UnixListener> {
+    while !stop.load(Ordering::Acquire) {
+        std::thread::park_timeout(NAME_LOOK);
+        if let Some(listener) = bind(address).ok()? {
+            return Some(listener);
+        }
+    }
+    None
 }
 
 fn listen(listener: &UnixListener, answering: &Arc<dyn Answering>, stop: &Arc<AtomicBool>) {
@@ -332,5 +355,47 @@ pub fn request<T: DeserializeOwned>(
             interrupted = Some(error);
             stream.shutdown(Shutdown::Write).map_err(failed)?;
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Answers with a number.
+    struct Numbered(u64);
+
+    impl Answering for Numbered {
+        fn answer(&self, _request: &Request, _report: &mut Report<'_>) -> Result<Value> {
+            Ok(self.0.into())
+        }
+
+        fn is_for_all(&self, _request: &Request) -> bool {
+            false
+        }
+    }
+
+    /// Promise: a mount whose name another one still has is asked under it once that is gone, and
+    /// ends at once also while it waits.
+    #[test]
+    fn a_name_is_taken_over() {
+        let user = rustix::process::geteuid().as_raw();
+        let name = Name::of_mount(&format!("test-{}", std::process::id()), user);
+        let start = |number| {
+            let answering: Arc<dyn Answering> = Arc::new(Numbered(number));
+            Service::start(std::slice::from_ref(&name), &answering).unwrap()
+        };
+        let ask = || request::<u64>(&name, &Request::Describe, &mut |_| Ok(())).unwrap();
+        assert_eq!(ask(), None);
+        let (first, second, third) = (start(1), start(2), start(3));
+        assert_eq!(ask(), Some(1));
+        drop(third);
+        drop(first);
+        while ask().is_none() {
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(ask(), Some(2));
+        drop(second);
+        assert_eq!(ask(), None);
     }
 }

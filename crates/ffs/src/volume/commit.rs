@@ -101,8 +101,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes every ended transaction durable. Returns the bytes of the device that the caller passes
-    /// to [`Self::discard_freed`] as soon as transactions can begin.
+    /// Makes every ended transaction durable. Returns the bytes of the device that the caller
+    /// passes to [`Self::discard_freed`] as soon as transactions can begin.
     pub(super) fn commit_alone(&self) -> Result<Vec<Range<u64>>> {
         let mut to_discard = Vec::new();
         self.cache.commit(self.cache.epoch(), |tx| -> Result<_> {
