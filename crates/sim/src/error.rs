@@ -14,12 +14,14 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file is not TOML, or has fields that are wrong, missing or unknown.
-    #[error("{name}: line {line}: {problem}")]
+    #[error("{name}: line {line} ({text}): {problem}")]
     Syntax {
         /// The preset.
         name: String,
         /// The line of the problem, from 1 on.
         line: usize,
+        /// The line itself.
+        text: String,
         /// The problem.
         problem: String,
     },
@@ -57,7 +59,7 @@ impl Error {
     pub(crate) fn of_file(self, file: &Path) -> Self {
         let name = file.display().to_string();
         match self {
-            Self::Syntax { line, problem, .. } => Self::Syntax { name, line, problem },
+            Self::Syntax { line, text, problem, .. } => Self::Syntax { name, line, text, problem },
             Self::In { source, .. } => Self::In { name, source },
             other => other,
         }

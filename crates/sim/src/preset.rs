@@ -93,7 +93,9 @@ impl Preset {
         let syntax = |error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let problem = error.message().lines().collect::<Vec<_>>().join("; ");
-            Error::Syntax { name: name.to_owned(), line: before.matches('\n').count() + 1, problem }
+            let before = before.matches('\n').count();
+            let wrong = text.lines().nth(before).unwrap_or_default().trim().to_owned();
+            Error::Syntax { name: name.to_owned(), line: before + 1, text: wrong, problem }
         };
         let inside = |source| Error::In { name: name.to_owned(), source: Box::new(source) };
         let invalid = |field: &str, problem: &str| {

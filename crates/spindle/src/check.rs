@@ -501,7 +501,7 @@ pub fn undo(spec: &Spec, file: &Path) -> Result<usize> {
 }
 
 /// Replays the log, in memory only if `dry_run`. Returns the device after the replay.
-pub(crate) fn recover(
+fn recover(
     device: Arc<dyn Device>,
     dry_run: bool,
 ) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {

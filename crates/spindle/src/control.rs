@@ -167,8 +167,8 @@ pub struct Service {
 
 impl Service {
     /// Starts to serve under each of `names`; under one that another mount has, once that is gone:
-    /// several mounts can read one image, and a mount can get the device number of one whose process
-    /// has not ended yet.
+    /// several mounts can read one image, and a mount can get the device number of one whose
+    /// process has not ended yet.
     ///
     /// # Errors
     /// System errors.
@@ -392,7 +392,7 @@ mod tests {
         drop(third);
         drop(first);
         while ask().is_none() {
-            std::thread::sleep(LOOK);
+            std::thread::yield_now();
         }
         assert_eq!(ask(), Some(2));
         drop(second);

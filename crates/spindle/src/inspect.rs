@@ -1,11 +1,11 @@
 //! Opening a fast file system to look inside, without a mount.
 
-use crate::check::{LogEffect, recover};
+use crate::check::LogEffect;
 use crate::detect::{Found, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_device, open_with};
 use spindle_device::{Device, Spec};
-use spindle_ffs::{JournalKind, Superblock, solaris_view};
+use spindle_ffs::{FoundLog, JournalKind, Superblock, solaris_view};
 use std::sync::Arc;
 
 /// A fast file system that is open to be looked at, or to be changed byte by byte.
@@ -40,8 +40,23 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Opened> {
         Some((view, records)) => {
             (view, Some(LogEffect::JournalShown { kind: JournalKind::Solaris, records }))
         }
-        None => recover(device, true).context(spec)?,
+        None => after_replay(device, &superblock).context(spec)?,
     };
     let superblock = find(&*device).context(spec)?;
     Ok(Opened { device, superblock, log })
+}
+
+/// Returns what a device holds after a replay of its log, and no more than that: what a mount would
+/// free then, which are the files that were removed while they were open, is still there.
+fn after_replay(
+    device: Arc<dyn Device>,
+    superblock: &Superblock,
+) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    Ok(match FoundLog::look(&*device, superblock)? {
+        FoundLog::Recovery(replay) => {
+            (replay.view(device)?, Some(LogEffect::Shown { blocks: replay.blocks() }))
+        }
+        FoundLog::Useless(why) if !superblock.is_clean() => (device, Some(LogEffect::Useless(why))),
+        _ => (device, None),
+    })
 }

@@ -66,8 +66,9 @@ pub struct Args {
     dry_run: bool,
     /// Grow over another file system
     ///
-    /// Without this option, space in which another file system begins is not taken, on a disk or in
-    /// a file without partitions: its superblock is looked for in the first gigabyte of data there.
+    /// Without this option, space in which another UFS, V7 or System V file system begins is not
+    /// taken, on a disk or in a file without partitions: its superblock is looked for in the first
+    /// gigabyte of data there.
     #[arg(long, conflicts_with = "shrink")]
     force: bool,
     /// Ask nothing

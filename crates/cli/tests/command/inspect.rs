@@ -274,6 +274,25 @@ fn files_removed_while_open_are_saved() {
     }
 }
 
+/// Promise: after a crash, what was removed while it was open is saved, with the log as without
+/// one; nothing frees it before.
+#[test]
+fn files_open_at_a_crash_are_saved() {
+    for log in ["", ",nolog,sync"] {
+        let bench = Bench::new();
+        bench.shell("mkdir mnt");
+        bench.ok("newfs -s 32m live.img");
+        assert_eq!(run_as(&bench, "mount.spindle", &format!("live.img mnt -o rw{log}")).code, 0);
+        bench.shell(
+            "head -c 90000 /dev/urandom >mnt/big; cp mnt/big big; sync; exec 5<mnt/big; rm mnt/big; \
+             echo after >mnt/after; sync mnt/after; cp live.img a.img",
+        );
+        bench.ok("umount mnt");
+        bench.ok("find-deleted --save found a.img");
+        bench.shell("cmp big found/inode-*");
+    }
+}
+
 /// Promise: info says that a file system can be mounted read-write only if a mount does that: where
 /// the map of a cylinder group is damaged that a mount needs, it names it, and writes nothing.
 #[test]
