@@ -166,9 +166,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts to serve under each of `names`; under one that another mount has, once that is gone:
-    /// several mounts can read one image, and a mount can get the device number of one whose
-    /// process has not ended yet.
+    /// Starts to serve under each of `names` that no other mount has; under that of the mount itself
+    /// in any case, once it is free: a mount can get the device number of one whose process has not
+    /// ended yet.
     ///
     /// # Errors
     /// System errors.
@@ -179,6 +179,11 @@ impl Service {
             let bound = bind(&address)?;
             if bound.is_none() {
                 log::info!("another mount is asked as {}", name.name);
+                // Several mounts can read one image, and the end of the one that has its name shows
+                // in the name's being free.
+                if !matches!(name.server, Server::User(_)) {
+                    continue;
+                }
             }
             let (answering, stop, at) = (answering.clone(), service.stop.clone(), address.clone());
             let thread = std::thread::Builder::new().name("control".into());

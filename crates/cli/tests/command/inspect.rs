@@ -288,7 +288,8 @@ fn files_open_at_a_crash_are_saved() {
              echo after >mnt/after; sync mnt/after; cp live.img a.img",
         );
         bench.ok("umount mnt");
-        bench.ok("find-deleted --save found a.img");
+        let ran = bench.run("find-deleted --save found a.img");
+        assert_eq!(ran.code, 0, "{log}: {}", ran.err);
         bench.shell("cmp big found/inode-*");
     }
 }

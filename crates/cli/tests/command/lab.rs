@@ -42,7 +42,7 @@ fn presets() {
     std::fs::write(bench.path("mine.toml"), "title = 'm'\ndescription = 'd'\n[disk]\n").unwrap();
     bench.fails("lab presets mine.toml", 1, &["mine.toml: ", "geometry"]);
     bench.write("dir/text", "[host]\nroot:x:0:0\n");
-    bench.fails("lab presets dir/text", 1, &["spindle: dir/text: line 2: "]);
+    bench.fails("lab presets dir/text", 1, &["spindle: dir/text: line 2 ("]);
     bench.fails("trace synth --model dir/text -o made", 2, &["dir/text: line 2: "]);
     for name in ["vax-11-750", "ibm-0661"] {
         let shown = bench.ok(&format!("lab presets {name}"));
