@@ -166,9 +166,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts to serve under each of `names` that no other mount has; under that of the mount itself
-    /// in any case, once it is free: a mount can get the device number of one whose process has not
-    /// ended yet.
+    /// Starts to serve under each of `names` that no other mount has; under that of the mount
+    /// itself in any case, once it is free: a mount can get the device number of one whose process
+    /// has not ended yet.
     ///
     /// # Errors
     /// System errors.
