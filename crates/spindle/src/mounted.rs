@@ -211,7 +211,13 @@ impl MountedImage {
         })
     }
 
+    /// Does something beside the front-end. The unmount waits for it; nothing is begun afterwards,
+    /// which could leave the image marked as in use.
     fn look<T>(&self, work: impl FnOnce(&Image) -> Result<T>) -> Result<T> {
+        let unmounted = self.unmounted.read();
+        if *unmounted {
+            return Err(Error::new(format!("{}: is being unmounted; try again", self.spec)));
+        }
         self.image.read().as_ref().map_or_else(|| Err(self.gone().into()), work)
     }
 
