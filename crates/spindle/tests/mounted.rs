@@ -21,21 +21,24 @@ fn requests_leave_an_ending_mount_clean() {
     write(&plan, &device, &clock, &mut rng, &mut |_, _| ()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     let spec = Spec { path: file.path().to_owned(), part: Part::Whole };
-    for round in 0..20 {
+    for round in 0..40 {
         std::fs::write(file.path(), device.to_bytes()).unwrap();
         let image = Image::open(&spec, &OpenOptions::read_write()).unwrap();
         let mounted = MountedImage::new(spec.clone(), image);
         std::thread::scope(|threads| {
             let (begun, done) = std::sync::mpsc::channel();
             let asking = &mounted;
-            threads.spawn(move || {
-                for percent in (1..20).cycle() {
-                    if asking.tune(&Tuning { minfree: Some(percent), ..Tuning::default() }).is_err() {
-                        break;
+            for first in 1..5 {
+                let begun = begun.clone();
+                threads.spawn(move || {
+                    for percent in (first..20).cycle() {
+                        if asking.tune(&Tuning { minfree: Some(percent), ..Tuning::default() }).is_err() {
+                            break;
+                        }
+                        let _ = begun.send(());
                     }
-                    let _ = begun.send(());
-                }
-            });
+                });
+            }
             done.recv().unwrap();
             mounted.unmount().unwrap();
         });
