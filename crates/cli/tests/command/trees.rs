@@ -115,7 +115,7 @@ fn fitting() {
 }
 
 /// Promise: import merges a tree into an existing file system: directories are filled, files are
-/// replaced.
+/// replaced, also by directories, and nothing else is left.
 #[test]
 fn imports_merge() {
     let bench = Bench::new();
@@ -132,6 +132,13 @@ fn imports_merge() {
     let ran = bench.run("import three a.img");
     assert!(ran.code == 1 && ran.err.contains("cannot replace a directory with a file"), "{}", ran.err);
     bench.ok("import one a.img:/new");
+    bench.write("four/c/d", "in a directory");
+    assert_eq!(bench.run("import four a.img").code, 0);
+    assert_eq!(bench.ok("cat a.img:/c/d"), "in a directory");
+    assert_eq!(
+        bench.ok("ls -a a.img:/").split_whitespace().collect::<Vec<_>>(),
+        [".", "..", "c", "dir", "new"]
+    );
     bench.check("a.img");
 }
 

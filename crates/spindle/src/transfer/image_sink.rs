@@ -331,11 +331,6 @@ impl<'a> ImageSink<'a> {
         Ok(())
     }
 
-    fn replace_by_directory(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
-        let making = self.begin(name, node, || Ok(Need::bytes(1)))?;
-        self.end(name, making, Ok(()))
-    }
-
     /// Leaves all directories, which gives them their attributes.
     pub(super) fn close(&mut self) -> Result<()> {
         let mut done = Ok(());

@@ -126,6 +126,21 @@ impl<'a> ImageSink<'a> {
         }
     }
 
+    /// Makes a directory in the place of the file of this name. No rename does that at once, so the
+    /// file goes when the directory is there.
+    pub(super) fn replace_by_directory(&self, name: &[u8], node: &NewNode<'_>) -> Result<Held<'a>> {
+        self.replaced(name)?;
+        let made = beside(|beside| create(self.vfs, self.top(), beside, node));
+        let (beside, dir) =
+            made.map_err(|error| if error.is(&FsError::NoSpace) { stays(error) } else { error })?;
+        let unlinked = self.fs.unlink(self.top(), name).map_err(Error::from);
+        unlinked.and_then(|()| self.take_place(&beside, name)).inspect_err(|_| {
+            // The caller reports the first failure.
+            let _ = self.fs.rmdir(self.top(), &beside);
+        })?;
+        Ok(dir)
+    }
+
     /// Returns the file that is to be replaced; refuses directories, and what its flags protect.
     fn replaced(&self, name: &[u8]) -> Result<Attr> {
         let dir = self.top();
