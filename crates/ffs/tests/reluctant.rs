@@ -7,12 +7,12 @@ use spindle_clock::ManualClock;
 use spindle_conformance::reluctant::Reluctant;
 use spindle_device::MemoryDevice;
 use spindle_ffs::check::{self, check};
-use spindle_ffs::newfs::{self, Parameters, Plan};
+use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::sync::Arc;
 
-fn format(parameters: &Parameters, clock: &ManualClock) -> Arc<Reluctant> {
+fn made(parameters: &Parameters, clock: &ManualClock) -> Arc<Reluctant> {
     let inner = MemoryDevice::new(parameters.size_bytes);
     let plan = Plan::new(parameters).unwrap();
     newfs::write(&plan, &inner, clock, &mut StdRng::seed_from_u64(1), &mut |_, _| ()).unwrap();
@@ -32,7 +32,7 @@ fn space_is_regained() {
     for log in [LogUse::Wanted, LogUse::Never] {
         let clock = Arc::new(ManualClock::at(1_700_000_000));
         let parameters = Parameters { bsize: Some(4096), fsize: Some(512), ..Parameters::new(SIZE) };
-        let device = format(&parameters, &clock);
+        let device = made(&parameters, &clock);
         let open = || {
             let options = OpenOptions { log, log_bytes: Some(64 << 10), ..OpenOptions::default() };
             Ffs::open(device.clone(), clock.clone(), &options).unwrap()
@@ -67,7 +67,7 @@ fn a_commit_is_tried_again() {
     for dialect in [Dialect::FreeBsd, Dialect::NetBsd] {
         let clock = Arc::new(ManualClock::at(1_700_000_000));
         let parameters = Parameters { dialect: Some(dialect), ..Parameters::new(32 << 20) };
-        let device = format(&parameters, &clock);
+        let device = made(&parameters, &clock);
         let options = OpenOptions { log: LogUse::Wanted, ..OpenOptions::default() };
         let open = || Ffs::open(device.clone(), clock.clone(), &options).unwrap();
         let fs = open();
@@ -89,7 +89,8 @@ fn a_commit_is_tried_again() {
 }
 
 /// Promise: a file system that was changed is not marked clean while there is metadata that could
-/// not be read, with a log and without; it is if that was read later, or was the data of a file.
+/// not be read, with a log and without, and the next mount asks for a check; it is clean if that
+/// was read later, or was the data of a file.
 #[test]
 fn unread_metadata_keeps_it_in_use() {
     type Read = fn(&Ffs, Ino) -> bool;
@@ -100,11 +101,19 @@ fn unread_metadata_keeps_it_in_use() {
         fs.forget(file, 1);
         read.is_ok()
     };
-    for log in [LogUse::Wanted, LogUse::Never] {
+    let kinds = [
+        (Dialect::FreeBsd, Format::Ufs2),
+        (Dialect::NetBsd, Format::Ufs2),
+        (Dialect::Bsd44, Format::Ufs1),
+        (Dialect::Sun { x86: true }, Format::Ufs1),
+    ];
+    let logs = [LogUse::Required, LogUse::Never];
+    for ((dialect, format), log) in kinds.iter().flat_map(|kind| logs.map(|log| (*kind, log))) {
         for (read, again, clean) in [(names, false, false), (names, true, true), (data, false, true)] {
             let clock = Arc::new(ManualClock::at(1_700_000_000));
-            let device = format(&Parameters::new(16 << 20), &clock);
-            let options = OpenOptions { log, ..OpenOptions::default() };
+            let parameters = Parameters { dialect: Some(dialect), format, ..Parameters::new(16 << 20) };
+            let device = made(&parameters, &clock);
+            let options = OpenOptions { log, log_bytes: Some(256 << 10), ..OpenOptions::default() };
             let open = || Ffs::open(device.clone(), clock.clone(), &options).unwrap();
             let fs = open();
             let node = NewNode::new(FileKind::Directory, 0o755);
@@ -125,8 +134,9 @@ fn unread_metadata_keeps_it_in_use() {
             fs.forget(dir, 1);
             fs.forget(file, 1);
             fs.unmount().unwrap();
-            assert_eq!(Superblock::open(&*device).unwrap().is_clean(), clean, "{log:?}, again: {again}");
-            assert_eq!(open().read_only(), !clean);
+            let what = format!("{dialect:?}, {log:?}, again: {again}");
+            assert_eq!(Superblock::open(&*device).unwrap().is_clean(), clean, "{what}");
+            assert_eq!(open().read_only(), !clean, "{what}");
         }
     }
 }

@@ -74,7 +74,7 @@ impl LogPlace {
         }
         let fs = FsLog::decode(raw, endian);
         let place = Self { at: fs.fs_log_at, len: fs.fs_log_bytes, ino: Some(fs.fs_log_ino) };
-        (fs.fs_log_magic == FsLog::MAGIC).then_some(place)
+        [FsLog::MAGIC, FsLog::ENDED].contains(&fs.fs_log_magic).then_some(place)
     }
 
     pub(crate) fn put(place: Option<Self>, raw: &mut [u8], superblock: &Superblock) {
@@ -202,12 +202,38 @@ impl Superblock {
     }
 
     /// Returns true if what a log holds, if there is one, has to be replayed: NetBSD has a flag for
-    /// that, elsewhere it is so whenever the file system was not left clean.
+    /// that, elsewhere it is so whenever the file system was not left clean, unless damage was met
+    /// ([`Self::end_log`]).
     #[must_use]
     pub(crate) fn needs_log(&self) -> bool {
         match self.dialect {
             Dialect::NetBsd => self.flags() & flags::NETBSD_DOWAPBL != 0,
-            _ => !self.is_clean(),
+            _ => !self.is_clean() && !self.log_has_ended(),
+        }
+    }
+
+    fn log_has_ended(&self) -> bool {
+        LogPlace::can_be_kept(self)
+            && FsLog::decode(&self.raw, self.layout.endian).fs_log_magic == FsLog::ENDED
+    }
+
+    /// Enters that everything of the log is in its place although the file system is not clean: a
+    /// mount that finds it so asks for a check, instead of replaying the log and calling it clean.
+    /// NetBSD's flag says the same.
+    pub(crate) fn end_log(&mut self) {
+        self.set_log_magic(FsLog::ENDED);
+    }
+
+    /// Enters that the log is in use, and is replayed after a crash.
+    pub(crate) fn begin_log(&mut self) {
+        self.set_log_magic(FsLog::MAGIC);
+    }
+
+    fn set_log_magic(&mut self, magic: u32) {
+        if self.dialect != Dialect::NetBsd && self.log_place().is_some() {
+            let endian = self.layout.endian;
+            let log = FsLog { fs_log_magic: magic, ..FsLog::decode(&self.raw, endian) };
+            log.encode(&mut self.raw, endian);
         }
     }
 

@@ -14,8 +14,8 @@ use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::log::locate::{FoundLog, LogPlace, foreign_order};
 use crate::log::lufs::solaris_view;
-use crate::volume::Volume;
 use crate::volume::runs::Allocation;
+use crate::volume::{State, Volume};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::{Cache, Settings};
@@ -381,9 +381,12 @@ impl Ffs {
         self.volume.end_changes();
         // What could not be freed is on the log's list, for the next mount.
         let all_free = freed.is_ok() && self.volume.pending.frags() == 0;
-        let clean = self.was_clean && all_free && !self.volume.is_damaged();
-        if self.volume.is_marked() && clean {
-            self.volume.write_superblock(true)?;
+        if self.volume.is_marked() && self.was_clean {
+            if self.volume.is_damaged() {
+                self.volume.write_superblock(State::Damaged)?;
+            } else if all_free {
+                self.volume.write_superblock(State::Clean)?;
+            }
         }
         freed
     }

@@ -43,6 +43,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use summary::Summaries;
 use trim::Discards;
 
+/// What the superblock says of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is in use: after a crash its log, if it has one, puts it right.
+    InUse,
+    /// It was unmounted, and is whole.
+    Clean,
+    /// It was unmounted, but damage was met, or metadata could not be read: it needs a check, which
+    /// no log replaces.
+    Damaged,
+}
+
 /// The space and the inodes of a file system.
 pub(crate) struct Volume {
     pub(crate) layout: Layout,
@@ -159,7 +171,7 @@ impl Volume {
         };
         self.commit()?;
         self.cache.checkpoint()?;
-        self.write_superblock(false)?;
+        self.write_superblock(State::InUse)?;
         Ok(changed)
     }
 
@@ -181,19 +193,24 @@ impl Volume {
 
     /// Marks the file system as in use on the device, before anything else is changed.
     pub(crate) fn mark_in_use(&self) -> Result<()> {
-        self.condition.mark_with(|| self.write_superblock(false))
+        self.condition.mark_with(|| self.write_superblock(State::InUse))
     }
 
-    /// Writes the superblock and makes it durable: the file system is in use, or clean. The log
-    /// says first what it will be.
-    pub(crate) fn write_superblock(&self, clean: bool) -> Result<()> {
+    /// Writes the superblock and makes it durable. The log says first what it will be.
+    pub(crate) fn write_superblock(&self, state: State) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let (before, now) = (superblock.identity(), self.clock.now());
-        if !clean {
+        if state == State::InUse {
             superblock.note_mount(now);
         }
         superblock.set_totals(&self.summaries.total());
-        superblock.set_clean(clean, self.log.is_some(), now);
+        let replays = self.log.is_some() && state != State::Damaged;
+        superblock.set_clean(state == State::Clean, replays, now);
+        if replays {
+            superblock.begin_log();
+        } else {
+            superblock.end_log();
+        }
         Ok(self.cache.directly(|device| {
             if let Some(log) = &self.log {
                 superblock.seal();

@@ -9,7 +9,7 @@
 //! found. A promise about one file (`fsync`) requires the same of that file from the version of the
 //! promise on.
 
-use spindle_vfs::{self as vfs, FileKind, FileSystem, Ino};
+use spindle_vfs::{self as vfs, Error, FileKind, FileSystem, Ino};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
@@ -62,10 +62,30 @@ impl Tree {
     /// # Errors
     /// The first of the file system's, with its path.
     pub fn of(fs: &dyn FileSystem, held: impl Iterator<Item = Ino>) -> Result<Self, String> {
+        Self::read_all(fs, held, |target| target)
+    }
+
+    /// As [`Tree::of`], after a write has failed: links whose targets never reached the device are
+    /// without one.
+    ///
+    /// # Errors
+    /// The first of the file system's, with its path.
+    pub fn after_failure(fs: &dyn FileSystem, held: impl Iterator<Item = Ino>) -> Result<Self, String> {
+        Self::read_all(fs, held, |target| match target {
+            Err(Error::Corrupt { .. }) => Ok(Vec::new()),
+            other => other,
+        })
+    }
+
+    fn read_all(
+        fs: &dyn FileSystem,
+        held: impl Iterator<Item = Ino>,
+        accept: fn(vfs::Result<Vec<u8>>) -> vfs::Result<Vec<u8>>,
+    ) -> Result<Self, String> {
         let mut tree = Self::default();
         let mut below = vec![(String::new(), fs.root())];
         while let Some((path, ino)) = below.pop() {
-            tree.add(fs, &path, ino, &mut below).map_err(|e| format!("/{path}: {e}"))?;
+            tree.add(fs, &path, ino, accept, &mut below).map_err(|e| format!("/{path}: {e}"))?;
         }
         for ino in held {
             let identity = (ino, fs.getattr(ino).map_err(|e| format!("{ino:?}: {e}"))?.generation);
@@ -80,6 +100,7 @@ impl Tree {
         fs: &dyn FileSystem,
         path: &str,
         ino: Ino,
+        accept: fn(vfs::Result<Vec<u8>>) -> vfs::Result<Vec<u8>>,
         below: &mut Vec<(String, Ino)>,
     ) -> vfs::Result<()> {
         let attr = fs.getattr(ino)?;
@@ -115,7 +136,7 @@ impl Tree {
             owner: (attr.uid, attr.gid),
             nlink: attr.nlink,
             size: if attr.kind == FileKind::Directory { 0 } else { attr.size },
-            target: if symlink { fs.readlink(ino)? } else { Vec::new() },
+            target: if symlink { accept(fs.readlink(ino))? } else { Vec::new() },
             xattrs,
         });
         self.identities.push(identity);

@@ -10,7 +10,7 @@
 
 use super::campaign::{Subject, Test, bounded, seed_of};
 use super::device::{Counts, FaultyDevice, Unflushed};
-use super::healthy_run::HealthyRun;
+use super::healthy_run::{HealthyRun, Unread};
 use super::plan::{Fault, Plan};
 use super::running::{FaultyRun, Refusal};
 use crate::crash::images::{self, Image};
@@ -23,10 +23,12 @@ use crate::exercise::{change, walk};
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
-use spindle_clock::ManualClock;
-use spindle_device::MemoryDevice;
-use spindle_ffs::LogUse;
-use spindle_ffs::check::{Options, check};
+use spindle_clock::{Clock, ManualClock};
+use spindle_device::{Device, MemoryDevice};
+use spindle_ffs::check::{Finding, Found, Options, check};
+use spindle_ffs::repair::{self, Scope};
+use spindle_ffs::{LogUse, Superblock};
+use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{FileSystem, Limits};
 use std::fmt;
 use std::str::FromStr;
@@ -141,13 +143,18 @@ impl FaultTest {
             Phase::Recovery => {
                 let running = FaultyRun::new(device, &case.plan, verbose);
                 // The recovery may fail; its result is judged below.
-                if let Err(Refusal::Other(error)) = running.retry(&"recovery", || mounted(device)) {
-                    return Err(format!("recovery: {error}"));
-                }
-                self.expected.reached()
+                let unread = match running.retry(&"recovery", || mounted(device)) {
+                    Ok(unread) => unread,
+                    Err(Refusal::Device(_)) => Unread::Nothing,
+                    Err(Refusal::Other(error)) => return Err(format!("recovery: {error}")),
+                };
+                self.expected.reached(unread)
             }
         };
         let found = healthy(&device.medium(case.unflushed));
+        if reached.unread != Unread::Nothing {
+            repair_unread(&found, reached.unread).map_err(|e| format!("after unread metadata: {e}"))?;
+        }
         let tree = recover(&found).map_err(|e| format!("after reopening: {e}"))?;
         self.expected
             .history
@@ -240,11 +247,48 @@ fn healthy(medium: &MemoryDevice) -> Arc<FaultyDevice> {
     Arc::new(FaultyDevice::new(medium, Plan::NONE, 0))
 }
 
-/// Mounts, reads everything and unmounts.
-fn mounted(device: &Arc<FaultyDevice>) -> spindle_vfs::Result<()> {
+/// Mounts, reads everything and unmounts. Returns whether metadata could not be read.
+fn mounted(device: &Arc<FaultyDevice>) -> spindle_vfs::Result<Unread> {
     let fs = images::open(device.clone(), later(), LogUse::IfThere)?;
     walk(&fs);
-    fs.unmount()
+    fs.unmount()?;
+    Ok(Unread::of(&fs, false))
+}
+
+/// Checks that a file system of which metadata could not be read is not marked clean although it
+/// was unmounted, and has it repaired. What was removed may not have been freed; there is no other
+/// damage.
+fn repair_unread(device: &Arc<FaultyDevice>, unread: Unread) -> Result<(), String> {
+    let found = Superblock::open(&**device).map_err(|e| e.to_string())?;
+    if found.is_clean() {
+        return if unread == Unread::Marked { Err("it is marked clean".into()) } else { Ok(()) };
+    }
+    let objections = found.objections_to_mounting(&**device).map_err(|e| e.to_string())?;
+    if unread == Unread::Marked && objections.is_empty() {
+        return Err("it can be mounted without a check".into());
+    }
+    let options = Options { limit: MOST_FINDINGS, ..Options::default() };
+    let is_unfreed = |found: &Found| {
+        found.finding.severity() == Severity::Note
+            || matches!(
+                found.finding,
+                Finding::UnreferencedFile { .. }
+                    | Finding::UnreferencedDirectory { .. }
+                    | Finding::LinkCount { .. }
+                    | Finding::Totals { .. }
+            )
+    };
+    let (below, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), later());
+    let plan = repair::plan(&below, &clock, &options, Scope::All, &mut |_| true, &mut |_| ())
+        .map_err(|e| format!("repair: {e}"))?;
+    let other: Vec<_> = plan.before.findings.iter().filter(|found| !is_unfreed(found)).collect();
+    if !other.is_empty() || plan.refusal.is_some() || !plan.after.is_clean() {
+        let list: Vec<_> = plan.before.findings.iter().map(ToString::to_string).collect();
+        return Err(format!("repair ({:?}):\n{}", plan.refusal, list.join("\n")));
+    }
+    plan.apply(&**device).map_err(|e| format!("repair: {e}"))?;
+    let mut superblock = Superblock::open(&**device).map_err(|e| e.to_string())?;
+    superblock.mark_checked(&**device, clock.now()).map(drop).map_err(|e| format!("marking: {e}"))
 }
 
 /// Recovers the file system on a healthy device, and checks that it has no damage.

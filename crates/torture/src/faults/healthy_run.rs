@@ -8,6 +8,7 @@ use crate::crash::record::{Recording, open};
 use crate::crash::recorder::{Event, Mark};
 use crate::crash::workload::Workload;
 use spindle_ffs::LogUse;
+use spindle_tree::Remount;
 use std::sync::Arc;
 
 /// A workload, and what a healthy run of it did.
@@ -28,6 +29,30 @@ pub(super) struct Reached {
     pub(super) promises: usize,
     /// The last version that may be found.
     pub(super) version: usize,
+    /// Whether metadata could not be read until it was unmounted.
+    pub(super) unread: Unread,
+}
+
+/// Whether metadata could not be read until a file system was unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// All that was needed was read.
+    Nothing,
+    /// Some could not be read. It has no mark of that if it was not changed.
+    MayBeMarked,
+    /// Some could not be read, and the file system was changed: it must not be marked clean.
+    Marked,
+}
+
+impl Unread {
+    /// Returns what the unmount of a file system must say, which was `changed` before.
+    pub(super) fn of(fs: &impl Remount, changed: bool) -> Self {
+        match (fs.is_damaged(), changed) {
+            (false, _) => Self::Nothing,
+            (true, false) => Self::MayBeMarked,
+            (true, true) => Self::Marked,
+        }
+    }
 }
 
 impl HealthyRun {
@@ -44,8 +69,8 @@ impl HealthyRun {
     }
 
     /// Returns how far it got: to the end, without the promise of the unmount.
-    pub(super) fn reached(&self) -> Reached {
-        Reached { promises: *self.promises.last().unwrap_or(&0), version: self.history.last() }
+    pub(super) fn reached(&self, unread: Unread) -> Reached {
+        Reached { promises: *self.promises.last().unwrap_or(&0), version: self.history.last(), unread }
     }
 }
 

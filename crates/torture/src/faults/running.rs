@@ -1,7 +1,7 @@
 //! Runs a workload on a device that reports its faults, and checks it meanwhile.
 
 use super::device::FaultyDevice;
-use super::healthy_run::{HealthyRun, Reached};
+use super::healthy_run::{HealthyRun, Reached, Unread};
 use super::plan::{Plan, RequestKind};
 use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
@@ -77,7 +77,7 @@ impl<'a> FaultyRun<'a> {
     /// The first promise that is broken.
     pub(super) fn run(&self, expected: &HealthyRun, unmount: bool) -> Result<Reached, String> {
         let clock = images::clock();
-        let mut reached = Reached { promises: expected.promises[0], version: 0 };
+        let mut reached = Reached { promises: expected.promises[0], version: 0, unread: Unread::Nothing };
         let fs =
             match self.retry(&"open", || images::open(self.device.clone(), clock.clone(), LogUse::IfThere)) {
                 Ok(fs) => fs,
@@ -113,13 +113,20 @@ impl<'a> FaultyRun<'a> {
         }
         if matches!(self.plan.fault.affects(), RequestKind::Writes | RequestKind::Flushes) {
             // A read of what could not be written may fail, as long as the device fails.
-            let read = || Tree::of(&fs, driver.held());
+            let read = || Tree::after_failure(&fs, driver.held());
             let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
             (0..self.tries).fold(read(), retry).map_err(|e| format!("reading after a failure: {e}"))?;
         }
         if unmount {
             let latched = self.latched();
-            match self.retry(&"unmount", || fs.unmount()) {
+            let unmounted = self.retry(&"unmount", || fs.unmount());
+            if unmounted.is_ok() {
+                reached.unread = Unread::of(&fs, changed);
+            }
+            if reached.unread != Unread::Nothing && self.device.counts().injected == 0 {
+                return Err("damage was met without a fault".into());
+            }
+            match unmounted {
                 Ok(()) if latched => return Err("an unmount succeeded after a write had failed".into()),
                 Ok(()) if whole => reached.promises = expected.history.promises().len(),
                 Ok(()) | Err(Refusal::Device(_)) => {}

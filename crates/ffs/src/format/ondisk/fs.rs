@@ -353,7 +353,7 @@ structure! {
     /// are spare (`fs_sparecon`) in every dialect but the oldest, and that every BSD leaves as they
     /// are.
     pub struct FsLog: 1376 {
-        /// [`FsLog::MAGIC`] if there is one.
+        /// [`FsLog::MAGIC`] or [`FsLog::ENDED`] if there is one.
         1224 fs_log_magic: u32,
         /// Inode of the file that has its space.
         1228 fs_log_ino: u32,
@@ -367,6 +367,9 @@ structure! {
 impl FsLog {
     /// The letters `SpLg`.
     pub const MAGIC: u32 = 0x5370_4c67;
+    /// The letters `SpLe`: everything of it is in its place, but the file system needs a check all
+    /// the same.
+    pub const ENDED: u32 = 0x5370_4c65;
 }
 
 structure! {

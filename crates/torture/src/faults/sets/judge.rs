@@ -6,12 +6,13 @@ use super::session::Reached;
 use crate::crash::images::{self, Mounting};
 use crate::crash::oracle::Tree;
 use crate::faults::device::Unflushed;
+use crate::faults::healthy_run::Unread;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
-use spindle_mfs::check::{Finding, check};
+use spindle_mfs::check::{Finding, check, repair};
 use spindle_mfs::{Role, read_label};
 use spindle_vfs::FileSystem;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub(super) fn later() -> Arc<ManualClock> {
 }
 
 /// Opens what the members have on healthy devices, reads it, unmounts and checks. Does the same
-/// without one of the members of which there are copies, before or after that.
+/// without one of the members of which there are copies, before or after that. A set of which
+/// metadata could not be read must ask for a check first, which finds nothing else.
 ///
 /// # Errors
 /// The first promise that is broken.
@@ -38,6 +40,7 @@ pub(super) fn judge(
     seed: u64,
 ) -> Result<(), String> {
     let mut rng = SmallRng::seed_from_u64(seed);
+    let media = &mark_whole(media, reached.unread).map_err(|e| format!("after unread metadata: {e}"))?;
     if rng.random_range(0..3) == 0
         && let Some(without) = without_one(media, &mut rng)
     {
@@ -48,6 +51,33 @@ pub(super) fn judge(
         judge_one(&without, expected, reached).map_err(|e| format!("then without a member: {e}"))?;
     }
     Ok(())
+}
+
+/// Has a repair take back the mark of a set of which metadata could not be read, and returns what
+/// the members have then.
+fn mark_whole(media: &[MemoryDevice], unread: Unread) -> Result<Vec<MemoryDevice>, String> {
+    let unchanged = || media.iter().map(MemoryDevice::branch).collect();
+    if unread == Unread::Nothing {
+        return Ok(unchanged());
+    }
+    let rig = Rig::healthy(media);
+    let set = rig.open_set().map_err(|e| format!("open: {e}"))?;
+    // It is not written before it has log storage again.
+    if set.label_now().log_is_lost() {
+        return Ok(unchanged());
+    }
+    let repaired =
+        repair(&set, &*later(), true, MOST_FINDINGS, &mut |_| ()).map_err(|e| format!("repair: {e}"))?;
+    let is_mark = |found: &&spindle_mfs::check::Found| matches!(found.finding, Finding::MarkedDamaged {});
+    if unread == Unread::Marked && !repaired.before.findings.iter().any(|found| is_mark(&found)) {
+        return Err("the unmount has left no mark".into());
+    }
+    if !(repaired.after.is_clean() && repaired.after.marked_clean) {
+        let list: Vec<_> = repaired.before.findings.iter().map(ToString::to_string).collect();
+        return Err(format!("not clean after a repair that may lose nothing:\n{}", list.join("\n")));
+    }
+    drop(set);
+    Ok(rig.media(Unflushed::Lost))
 }
 
 /// Returns the devices without one of which there are copies, if there is one.

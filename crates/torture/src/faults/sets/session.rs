@@ -12,9 +12,11 @@ use crate::crash::images;
 use crate::crash::operation::{Driver, Op, Sync};
 use crate::crash::oracle::Tree;
 use crate::faults::device::FaultyDevice;
+use crate::faults::healthy_run::Unread;
 use crate::faults::plan::{Plan, RequestKind};
 use crate::faults::running::FaultyRun;
 use spindle_mfs::{Mfs, Set};
+use spindle_tree::Remount;
 use spindle_vfs::{Error, FileSystem};
 use std::cell::Cell;
 use std::fmt;
@@ -47,6 +49,8 @@ pub(super) struct Reached {
     pub(super) is_synced: bool,
     /// True if it was unmounted.
     pub(super) is_unmounted: bool,
+    /// Whether metadata could not be read until it was unmounted, or until that failed.
+    pub(super) unread: Unread,
 }
 
 /// A session with a fault.
@@ -61,6 +65,8 @@ pub(super) struct Session<'a> {
     unsettled: Cell<bool>,
     /// What the set needs the member for.
     standing: Cell<Standing>,
+    /// True if the set has ever needed the member.
+    was_needed: Cell<bool>,
     /// True if each call is printed.
     verbose: bool,
 }
@@ -73,8 +79,17 @@ impl<'a> Session<'a> {
         standing: Standing,
         verbose: bool,
     ) -> Self {
-        let (latched, unsettled, standing) = (Cell::new(false), Cell::new(false), Cell::new(standing));
-        Self { image, rig, faulty, plan, latched, unsettled, standing, verbose }
+        Self {
+            image,
+            rig,
+            faulty,
+            plan,
+            latched: false.into(),
+            unsettled: false.into(),
+            standing: standing.into(),
+            was_needed: (standing == Standing::Needed).into(),
+            verbose,
+        }
     }
 
     /// Returns the device that has the faults.
@@ -164,15 +179,29 @@ impl<'a> Session<'a> {
     }
 
     fn note_standing(&self, set: &Set) {
-        self.standing.set(Standing::of(&set.label_now(), self.image.id(self.faulty)));
+        let standing = Standing::of(&set.label_now(), self.image.id(self.faulty));
+        self.was_needed.set(self.was_needed.get() || standing == Standing::Needed);
+        self.standing.set(standing);
     }
 
-    /// Mounts, reads everything and unmounts.
+    /// Returns true if the fault makes reads fail.
+    fn injects_reads(&self) -> bool {
+        matches!(self.plan.fault.affects(), RequestKind::Reads | RequestKind::All)
+    }
+
+    /// Mounts, reads everything and unmounts. What was promised before is promised still.
     ///
     /// # Errors
     /// The first promise that is broken.
-    pub(super) fn recover(&self) -> Result<(), String> {
-        let Some((set, fs)) = self.open()? else { return Ok(()) };
+    pub(super) fn recover(&self, expected: &Healthy) -> Result<Reached, String> {
+        let reached = |unread| Reached {
+            promises: *expected.promises.last().unwrap_or(&0),
+            version: expected.history.last(),
+            is_synced: false,
+            is_unmounted: false,
+            unread,
+        };
+        let Some((set, fs)) = self.open()? else { return Ok(reached(Unread::Nothing)) };
         let mut read = Err(String::new());
         for _ in 0..self.plan.tries() {
             read = Tree::of(&fs, std::iter::empty());
@@ -180,14 +209,14 @@ impl<'a> Session<'a> {
                 break;
             }
         }
-        let injects_reads = matches!(self.plan.fault.affects(), RequestKind::Reads | RequestKind::All);
         match read {
-            Err(error) if !injects_reads || self.standing.get() != Standing::Needed => {
+            Err(error) if !self.injects_reads() || self.standing.get() != Standing::Needed => {
                 return Err(format!("reading: {error}"));
             }
             _ => {}
         }
-        self.unmount(&set, &fs).map(drop)
+        self.unmount(&set, &fs)?;
+        Ok(reached(Unread::of(&fs, false)))
     }
 
     /// Runs the workload as far as it gets, and then unmounts if `unmount` is true.
@@ -195,8 +224,13 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The first promise that is broken.
     pub(super) fn run(&self, expected: &Healthy, unmount: bool) -> Result<Reached, String> {
-        let mut reached =
-            Reached { promises: expected.promises[0], version: 0, is_synced: true, is_unmounted: false };
+        let mut reached = Reached {
+            promises: expected.promises[0],
+            version: 0,
+            is_synced: true,
+            is_unmounted: false,
+            unread: Unread::Nothing,
+        };
         let Some((set, fs)) = self.open()? else { return Ok(reached) };
         let clock = images::clock();
         let mut driver = Driver::new(&fs);
@@ -234,9 +268,10 @@ impl<'a> Session<'a> {
                 break;
             }
         }
-        self.compare(&driver, expected, whole)?;
+        self.compare(&fs, &driver, expected, whole)?;
         if unmount {
             reached.is_unmounted = self.unmount(&set, &fs)?;
+            reached.unread = Unread::of(&fs, changed && reached.is_unmounted);
             if reached.is_unmounted && whole {
                 reached.promises = expected.history.promises().len();
             }
@@ -246,13 +281,13 @@ impl<'a> Session<'a> {
 
     /// Compares what is read now with what must be there, if nothing was refused; otherwise only
     /// reads it.
-    fn compare(&self, driver: &Driver<'_>, expected: &Healthy, whole: bool) -> Result<(), String> {
+    fn compare(&self, fs: &Mfs, driver: &Driver<'_>, expected: &Healthy, whole: bool) -> Result<(), String> {
         let mut found = driver.tree();
         // A read of what was being written reports that the write has failed; the next one finds
         // what the device has.
         let whole = whole && found.is_ok();
         for _ in 1..MOST_READS {
-            found = found.or_else(|_| driver.tree());
+            found = found.or_else(|_| Tree::after_failure(fs, driver.held()));
         }
         match found {
             Ok(tree) if whole => match expected.history.differs(&tree, expected.history.last(), None) {
@@ -260,12 +295,7 @@ impl<'a> Session<'a> {
                 None => Ok(()),
             },
             Ok(_) => Ok(()),
-            Err(_)
-                if self.standing.get() == Standing::Needed
-                    && !matches!(self.plan.fault.affects(), RequestKind::Writes | RequestKind::Flushes) =>
-            {
-                Ok(())
-            }
+            Err(_) if self.standing.get() == Standing::Needed && self.injects_reads() => Ok(()),
             Err(error) => Err(format!("reading at the end: {error}")),
         }
     }
@@ -368,7 +398,12 @@ impl<'a> Session<'a> {
     /// Returns true if the unmount succeeded.
     fn unmount(&self, set: &Set, fs: &Mfs) -> Result<bool, String> {
         let latched = self.latched.get();
-        match self.call(&"unmount", Kind::Use, || fs.unmount())? {
+        let unmounted = self.call(&"unmount", Kind::Use, || fs.unmount())?;
+        let explained = self.latched.get() || (self.was_needed.get() && self.injects_reads());
+        if fs.is_damaged() && !explained {
+            return Err("marked damaged, although another copy can be read".into());
+        }
+        match unmounted {
             Ok(()) if latched => Err("an unmount succeeded after a write had failed".into()),
             Ok(()) => self.check_copies(set, "unmount").map(|()| true),
             Err(error) if self.explains(&error, Kind::Use) => Ok(false),

@@ -108,7 +108,7 @@ impl SetTest {
         Session::new(&image, &rig, none, Standing::Expendable, false).run(&expected, false)?;
         let crashed = rig.media(Unflushed::Either);
         let rig = Rig::healthy(&crashed);
-        Session::new(&image, &rig, none, Standing::Expendable, false).recover()?;
+        Session::new(&image, &rig, none, Standing::Expendable, false).recover(&expected)?;
         let recovery = counts(&rig);
         Ok(Self { image, expected, run, crashed, recovery })
     }
@@ -124,15 +124,7 @@ impl SetTest {
         let session = Session::new(image, rig, (case.member, &case.plan), standing, verbose);
         let reached = match case.phase {
             Phase::Run => session.run(&self.expected, case.end == End::Unmount)?,
-            Phase::Recovery => {
-                session.recover()?;
-                Reached {
-                    promises: *self.expected.promises.last().unwrap_or(&0),
-                    version: self.expected.history.last(),
-                    is_synced: false,
-                    is_unmounted: false,
-                }
-            }
+            Phase::Recovery => session.recover(&self.expected)?,
         };
         judge(&rig.media(case.end.unflushed(reached)), &self.expected, reached, seed)
     }
