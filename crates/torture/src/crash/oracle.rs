@@ -65,8 +65,8 @@ impl Tree {
         Self::read_all(fs, held, |target| target)
     }
 
-    /// As [`Tree::of`], after a write has failed: links whose targets never reached the device are
-    /// without one.
+    /// Reads everything like [`Tree::of`], after a write has failed: links whose targets never
+    /// reached the device are without one.
     ///
     /// # Errors
     /// The first of the file system's, with its path.
