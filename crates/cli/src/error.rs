@@ -122,7 +122,9 @@ impl From<spindle_trace::Error> for Failure {
             spindle_trace::Error::Io { path, source } => {
                 spindle::Error::from(source).within(path.display()).into()
             }
-            malformed @ spindle_trace::Error::Malformed { .. } => Self::new(malformed.to_string()),
+            malformed @ (spindle_trace::Error::Malformed { .. } | spindle_trace::Error::Unknown { .. }) => {
+                Self::new(malformed.to_string())
+            }
         }
     }
 }

@@ -48,10 +48,8 @@ pub fn check() -> spindle::Result<()> {
     if let Ok(Some(signal)) = watch.signals.read_signal() {
         watch.seen.store(u8::try_from(signal.ssi_signo).unwrap_or(0), Ordering::Relaxed);
     }
-    if received().is_some() { Err(spindle::Error::new(INTERRUPTED)) } else { Ok(()) }
+    if received().is_some() { Err(spindle::Error::interrupted()) } else { Ok(()) }
 }
-
-const INTERRUPTED: &str = "interrupted";
 
 /// Waits until `fd` is ready or `timeout` has passed; fails if a signal comes first.
 fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io::Result<()> {
@@ -63,7 +61,7 @@ fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io
             return Err(error.into());
         }
     }
-    check().map_err(|_| io::Error::other(INTERRUPTED))
+    check().map_err(io::Error::other)
 }
 
 /// Waits 50 ms before a retry; fails if a signal comes.

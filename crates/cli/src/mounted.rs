@@ -96,6 +96,7 @@ impl Answering for Mount {
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
             Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
             Request::Snapshot(path) => serde_json::to_value(self.image.make_snapshot(path)?),
+            Request::Snapshots => serde_json::to_value(self.image.snapshots(report)?),
             Request::Unmount => {
                 self.remounter.unmount().map_err(|error| Error::new(error.to_string()))?;
                 Ok(Value::Null)

@@ -33,7 +33,7 @@ pub use format::layout::{ClassLayout, Layout};
 pub use format::read_only::{BytesRead, Fingerprint, ReadOnlyClass};
 pub use log::LogUnits;
 pub use manage::{Progress, Report};
-pub use set::labels::{is_member, read_label};
+pub use set::labels::{FoundLabel, is_member, label_at, read_label};
 pub use set::members::Set;
 pub use set::places::{Place, read_places};
 pub use tree::class::CLASS_ATTRIBUTE;

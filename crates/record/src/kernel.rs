@@ -4,11 +4,36 @@ use crate::wire::{OPEN_FILE, kernel_device};
 use crate::{Error, Filter, Result};
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 use aya_obj::btf::BtfKind;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// Where the kernel shows its type information.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Type of the file system that `statfs` says of sysfs (`SYSFS_MAGIC`).
+const SYSFS: i64 = 0x6265_6572;
+
+/// Returns true if the kernel's objects are shown in `/sys`, as they are not in many containers.
+fn is_sysfs_mounted() -> bool {
+    rustix::fs::statfs("/sys").is_ok_and(|found| found.f_type == SYSFS)
+}
+
+/// Returns why there is no recording where the type information cannot be read.
+fn unreadable_types(has_sysfs: bool, error: std::io::Error) -> Error {
+    let source = match (error.kind(), has_sysfs) {
+        (std::io::ErrorKind::NotFound, false) => std::io::Error::other(
+            "no such file: sysfs is not mounted on /sys, which \"mount -t sysfs sysfs /sys\" does",
+        ),
+        (std::io::ErrorKind::NotFound, true) => std::io::Error::other(
+            "no such file: this kernel shows no type information (BTF; CONFIG_DEBUG_INFO_BTF)",
+        ),
+        _ => error,
+    };
+    Error::Io { path: TYPES.into(), source }
+}
 
 /// The object file that `scripts/build-bpf` makes.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
@@ -56,8 +81,9 @@ impl Kernel {
         if !rustix::process::geteuid().is_root() && !has_capabilities() {
             return Err(Error::Forbidden);
         }
-        let btf = Btf::from_sys_fs().map_err(|e| {
-            Error::Kernel(format!("it lacks type information (BTF) in /sys/kernel/btf/vmlinux: {e}"))
+        let types = std::fs::read(TYPES).map_err(|error| unreadable_types(is_sysfs_mounted(), error))?;
+        let btf = Btf::parse(&types, Endianness::default()).map_err(|e| {
+            Error::Kernel(format!("its type information (BTF) in {TYPES} cannot be used: {e}"))
         })?;
         let own = std::process::id();
         let device = filter.mount.as_deref().map(device_of).transpose()?;
@@ -209,4 +235,27 @@ fn cgroup_of(path: &Path) -> Result<(u32, u64)> {
     }
     let above = path.ancestors().skip(1).take_while(|above| is_one(above)).count();
     Ok((u32::try_from(above).unwrap_or(u32::MAX), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: where the type information cannot be read, the message says whether the kernel has
+    /// none or only does not show it, and what helps.
+    #[test]
+    fn missing_types_are_explained() {
+        let says = |has_sysfs, errno| {
+            unreadable_types(has_sysfs, std::io::Error::from_raw_os_error(errno)).to_string()
+        };
+        let (missing, denied) = (2, 13);
+        let hidden = says(false, missing);
+        assert!(
+            hidden.starts_with(TYPES) && hidden.contains("no such file: sysfs is not mounted"),
+            "{hidden}"
+        );
+        assert!(hidden.contains("mount -t sysfs sysfs /sys"), "{hidden}");
+        assert!(says(true, missing).contains("this kernel shows no type information"));
+        assert!(says(true, denied).contains("denied") && !says(false, denied).contains("mounted"));
+    }
 }

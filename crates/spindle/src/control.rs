@@ -47,6 +47,8 @@ pub enum Request {
     Quota(Task),
     /// Make a snapshot under this path.
     Snapshot(Vec<u8>),
+    /// List the snapshots; the answer is a list of [`Snapshot`](crate::snapshot::Snapshot)s.
+    Snapshots,
     /// Change the mount as these options of `-o` say.
     Remount(String),
     /// Unmount it; any user may ask for that if the mount allows it. The answer comes when the

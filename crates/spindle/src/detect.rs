@@ -3,18 +3,15 @@
 
 use crate::error::Result;
 use crate::foreign::{START_BYTES, recognise, recognise_start, refusal};
-use crate::search::begins_in;
-use spindle_device::{Device, FileDevice, Window, partitions};
+use spindle_device::{Device, FileDevice, partitions};
 use spindle_ffs::{Dialect, InodeFormat, Version};
 use spindle_v7::Format;
 use spindle_vfs::Error;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::Arc;
 
 pub use crate::foreign::is_dump;
 
@@ -212,39 +209,6 @@ impl Found {
     }
 }
 
-/// Returns a description of a file system on a disk, at its beginning or in one of its partitions,
-/// that has some of these bytes but does not begin with them.
-///
-/// # Errors
-/// Those of the device.
-pub fn overlapped(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<String>> {
-    let whole = disk.info().size_bytes;
-    let parts = partitions(&**disk)?.partitions;
-    let parts = parts.into_iter().map(|part| (part.start_bytes, part.size_bytes));
-    for (start, len) in std::iter::once((0, whole)).chain(parts) {
-        let len = len.min(whole.saturating_sub(start));
-        if len == 0 || start == bytes.start || start >= bytes.end {
-            continue;
-        }
-        let window = Window::new(Arc::clone(disk), start, len, disk.info().name.clone())?;
-        if let Ok(found) = detect(&window)
-            && start.saturating_add(found.size_bytes()) > bytes.start
-        {
-            return Ok(Some(format!("{found} at byte {start}")));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns a description of a file system that begins in these bytes of a disk, as where there is
-/// no partition table; it is looked for as by [`begins_in`].
-///
-/// # Errors
-/// Those of the device.
-pub(crate) fn found_in(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<String>> {
-    Ok(begins_in(disk, bytes)?.map(|place| format!("{} at byte {}", place.found, place.at)))
-}
-
 /// Returns a description of the file system or partition table on a device, if there is one, also
 /// of those that this program does not read: what a command that overwrites the device would
 /// destroy.
@@ -260,7 +224,7 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     }
     let table = partitions(device)?;
     if table.scheme.is_none() {
-        return Ok(recognise(device)?.filter(|found| found.is_disk).map(|found| found.name.into()));
+        return Ok(recognise(device)?.filter(|found| found.is_disk()).map(|found| found.name.into()));
     }
     Ok(table.scheme.map(|scheme| {
         let names: Vec<&str> = table.partitions.iter().map(|p| p.name.as_str()).collect();

@@ -45,6 +45,13 @@ impl Error {
         self.device.is_some()
     }
 
+    /// Returns the error of work that a signal has ended, which is no fault of what it was done to:
+    /// only the outermost object stands in front of it.
+    #[must_use]
+    pub fn interrupted() -> Self {
+        spindle_vfs::Error::Interrupted.into()
+    }
+
     /// Returns true if the failure has the error number of `error`.
     #[must_use]
     pub fn is(&self, error: &spindle_vfs::Error) -> bool {
@@ -52,9 +59,13 @@ impl Error {
     }
 
     /// Returns the same error with `what` in front of its text, unless that stands there already.
-    /// Errors of a device name it themselves: that name is left out behind the same one.
+    /// Errors of a device name it themselves: that name is left out behind the same one. Of the
+    /// objects of an interruption only the last one is kept.
     #[must_use]
     pub fn within(mut self, what: impl fmt::Display) -> Self {
+        if self.is(&spindle_vfs::Error::Interrupted) {
+            self = Self::interrupted();
+        }
         let what = format!("{what}: ");
         if self.text.starts_with(&what) {
             return self;
@@ -118,6 +129,10 @@ impl From<spindle_ffs::newfs::ParameterError> for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
+        // Readers and writers of this program pass its own errors on.
+        if let Some(own) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return own.clone();
+        }
         let text = without_number(&error.to_string());
         let errno = error.raw_os_error();
         // Our own messages begin with a small letter, so the system's do too.
@@ -248,6 +263,14 @@ mod tests {
             error.within("disk.img").to_string(),
             "disk.img: /etc: disk.img: no such file or directory"
         );
+    }
+
+    /// Promise: of an interruption only the outermost object is named, also if it comes by a reader.
+    #[test]
+    fn interruptions_name_one_object() {
+        let within = |error: Error| error.within("c.img: /b/1").within("/a/1").within("a.img").to_string();
+        assert_eq!(within(Error::interrupted()), "a.img: interrupted");
+        assert_eq!(within(std::io::Error::other(Error::interrupted()).into()), "a.img: interrupted");
     }
 
     /// Promise: a message names the outer part first, and the error number and the remedy survive.

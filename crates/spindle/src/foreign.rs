@@ -1,8 +1,13 @@
 //! What a device holds that this program does not read: other file systems, disks of virtual
 //! machines, archives, compressed files. Each is known by its magic number, and has a remedy.
 
+mod volume;
+
+use self::volume::{Layout, ext, is_zfs};
 use spindle_device::Device;
 use spindle_vfs::{Error, Result};
+
+pub(crate) use self::volume::{Volume, volume_at, volume_with};
 
 /// Something that this program does not read.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,8 +16,28 @@ pub struct Foreign {
     pub name: &'static str,
     /// What can be done with it.
     pub remedy: &'static str,
-    /// True if it is a file system, a disk or a part of one, which nobody overwrites by intent.
-    pub is_disk: bool,
+    /// Where it is found.
+    sort: Sort,
+}
+
+impl Foreign {
+    /// Returns true if it is a file system, a disk or a part of one, which nobody overwrites by
+    /// intent.
+    #[must_use]
+    pub const fn is_disk(&self) -> bool {
+        !matches!(self.sort, Sort::File)
+    }
+}
+
+/// Where something is found.
+#[derive(Debug, PartialEq, Eq)]
+enum Sort {
+    /// A file system or the like, which may begin anywhere on a disk.
+    Volume(Layout),
+    /// A disk of a virtual machine, in a file of its own.
+    Disk,
+    /// Another file.
+    File,
 }
 
 /// A magic number: its first byte on the device, and its bytes.
@@ -21,12 +46,16 @@ struct Magic(usize, &'static [u8]);
 /// What has all of these magic numbers is the thing in the second place.
 type Row = (&'static [Magic], Foreign);
 
+const fn volume(name: &'static str, layout: Layout, remedy: &'static str) -> Foreign {
+    Foreign { name, remedy, sort: Sort::Volume(layout) }
+}
+
 const fn disk(name: &'static str, remedy: &'static str) -> Foreign {
-    Foreign { name, remedy, is_disk: true }
+    Foreign { name, remedy, sort: Sort::Disk }
 }
 
 const fn file(name: &'static str, remedy: &'static str) -> Foreign {
-    Foreign { name, remedy, is_disk: false }
+    Foreign { name, remedy, sort: Sort::File }
 }
 
 const LINUX: &str = "Linux itself mounts it; Spindle does not read it";
@@ -35,24 +64,35 @@ const UNPACK: &str = "unpack it first, and name the image that is in it";
 
 /// The known ones; of several that fit, the first. Those with a weak magic number come last.
 const TABLE: &[Row] = &[
-    (&[Magic(0, b"XFSB")], disk("an XFS file system", LINUX)),
-    (&[Magic(0x1_0040, b"_BHRfS_M")], disk("a Btrfs file system", LINUX)),
-    (&[Magic(0, b"hsqs")], disk("a squashfs", "unpack it with unsquashfs; Spindle does not read it")),
-    (&[Magic(3, b"NTFS    ")], disk("an NTFS file system", LINUX)),
-    (&[Magic(3, b"EXFAT   ")], disk("an exFAT file system", LINUX)),
-    (&[Magic(82, b"FAT32   "), BOOT], disk("a FAT32 file system", LINUX)),
-    (&[Magic(54, b"FAT16   "), BOOT], disk("a FAT16 file system", LINUX)),
-    (&[Magic(54, b"FAT12   "), BOOT], disk("a FAT12 file system", LINUX)),
-    (&[Magic(4086, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
-    (&[Magic(8182, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
-    (&[Magic(65526, b"SWAPSPACE2")], disk("a Linux swap area", "it holds no files")),
+    (&[Magic(0, b"XFSB")], volume("an XFS file system", Layout::Xfs, LINUX)),
+    (&[Magic(0x1_0040, b"_BHRfS_M")], volume("a Btrfs file system", Layout::Btrfs, LINUX)),
+    (
+        &[Magic(0, b"hsqs")],
+        volume("a squashfs", Layout::Squashfs, "unpack it with unsquashfs; Spindle does not read it"),
+    ),
+    (&[Magic(3, b"NTFS    ")], volume("an NTFS file system", Layout::Ntfs, LINUX)),
+    (&[Magic(3, b"EXFAT   ")], volume("an exFAT file system", Layout::ExFat, LINUX)),
+    (&[Magic(82, b"FAT32   "), BOOT], volume("a FAT32 file system", Layout::Fat, LINUX)),
+    (&[Magic(54, b"FAT16   "), BOOT], volume("a FAT16 file system", Layout::Fat, LINUX)),
+    (&[Magic(54, b"FAT12   "), BOOT], volume("a FAT12 file system", Layout::Fat, LINUX)),
+    (&[Magic(4086, b"SWAPSPACE2")], volume("a Linux swap area", Layout::Swap(4096), "it holds no files")),
+    (&[Magic(8182, b"SWAPSPACE2")], volume("a Linux swap area", Layout::Swap(8192), "it holds no files")),
+    (&[Magic(65526, b"SWAPSPACE2")], volume("a Linux swap area", Layout::Swap(65536), "it holds no files")),
     (
         &[Magic(0, b"LUKS\xba\xbe")],
-        disk("a volume encrypted by LUKS", "open it with cryptsetup, and name the device in /dev/mapper"),
+        volume(
+            "a volume encrypted by LUKS",
+            Layout::Unknown,
+            "open it with cryptsetup, and name the device in /dev/mapper",
+        ),
     ),
     (
         &[Magic(536, b"LVM2 001")],
-        disk("a physical volume of LVM", "activate it with vgchange -ay, and name the logical volume"),
+        volume(
+            "a physical volume of LVM",
+            Layout::Lvm,
+            "activate it with vgchange -ay, and name the logical volume",
+        ),
     ),
     (&[Magic(0, b"QFI\xfb")], disk("a qcow2 disk of QEMU", RAW)),
     (&[Magic(0, b"KDMV")], disk("a VMDK disk of VMware", RAW)),
@@ -68,28 +108,28 @@ const TABLE: &[Row] = &[
         &[Magic(0, b"\x28\xb5\x2f\xfd")],
         file(
             "a file compressed with zstd",
-            "decompress it first: zstd -d FILE; Spindle reads disks and their images",
+            "decompress it first: zstd -dc FILE >disk.img; Spindle reads disks and their images",
         ),
     ),
     (
         &[Magic(0, b"\xfd7zXZ\x00")],
         file(
             "a file compressed with xz",
-            "decompress it first: xz -dk FILE; Spindle reads disks and their images",
+            "decompress it first: xz -dc FILE >disk.img; Spindle reads disks and their images",
         ),
     ),
     (
         &[Magic(0, b"BZh"), Magic(4, b"1AY&SY")],
         file(
             "a file compressed with bzip2",
-            "decompress it first: bzip2 -dk FILE; Spindle reads disks and their images",
+            "decompress it first: bzip2 -dc FILE >disk.img; Spindle reads disks and their images",
         ),
     ),
     (
         &[Magic(0, b"\x1f\x8b\x08")],
         file(
             "a file compressed with gzip",
-            "decompress it first: gzip -dk FILE; Spindle reads disks and their images",
+            "decompress it first: gzip -dc FILE >disk.img; Spindle reads disks and their images",
         ),
     ),
     (&[Magic(0, b"PK\x03\x04")], file("a zip archive", UNPACK)),
@@ -99,16 +139,17 @@ const TABLE: &[Row] = &[
         file("a tar archive", "spindle import FILE disk.img makes a file system of it"),
     ),
     (&[Magic(0, b"PAR1")], file("a trace in a Parquet file", "spindle trace show FILE reads it")),
-    (&[Magic(0x8001, b"CD001")], disk("an ISO 9660 file system", LINUX)),
+    (&[Magic(0x8001, b"CD001")], volume("an ISO 9660 file system", Layout::Iso, LINUX)),
 ];
 
 /// The end of a boot sector.
 const BOOT: Magic = Magic(510, b"\x55\xaa");
 
-const EXT4: Foreign = disk("an ext4 file system", LINUX);
-const EXT3: Foreign = disk("an ext3 file system", LINUX);
-const EXT2: Foreign = disk("an ext2 file system", LINUX);
-const ZFS: Foreign = disk("a device of a ZFS pool", "import the pool with zpool; Spindle does not read it");
+const EXT4: Foreign = volume("an ext4 file system", Layout::Ext, LINUX);
+const EXT3: Foreign = volume("an ext3 file system", Layout::Ext, LINUX);
+const EXT2: Foreign = volume("an ext2 file system", Layout::Ext, LINUX);
+const ZFS: Foreign =
+    volume("a device of a ZFS pool", Layout::Unknown, "import the pool with zpool; Spindle does not read it");
 const ZEROS: Foreign = file(
     "nothing but zeros at its start",
     "spindle newfs makes a file system; if there was one, name a copy of its superblock with -b, or find \
@@ -122,8 +163,6 @@ const EMPTY: Foreign = file(
 
 /// First byte of the superblocks of ext2 to ext4.
 const EXT: usize = 1024;
-/// First byte of the first ring of superblocks of ZFS, and the distance of its places.
-const UBERBLOCKS: (usize, usize) = (128 << 10, 1 << 10);
 /// The bytes at the start of a device that the magic numbers lie in.
 pub(crate) const START_BYTES: usize = 256 << 10;
 
@@ -147,26 +186,10 @@ pub(crate) fn recognise_start(start: &[u8]) -> Option<&'static Foreign> {
     if let Some((_, found)) = TABLE.iter().find(|(magics, _)| magics.iter().all(has)) {
         return Some(found);
     }
-    if let Some(superblock) = start.get(EXT..EXT + 1024)
-        && superblock[56..58] == [0x53, 0xef]
-        && superblock[76] <= 1
-    {
-        // s_feature_incompat: extents, 64-bit, flexible groups; s_feature_compat: journal.
-        let (compat, incompat) = (superblock[92], u16::from_le_bytes([superblock[96], superblock[97]]));
-        return Some(if incompat & 0x02c0 != 0 {
-            &EXT4
-        } else if compat & 4 != 0 {
-            &EXT3
-        } else {
-            &EXT2
-        });
+    if let Some(found) = start.get(EXT..).and_then(ext) {
+        return Some(found);
     }
-    let (first, step) = UBERBLOCKS;
-    let is_uberblock = |at: usize| {
-        let magic = start.get(at..at + 8);
-        magic == Some(&0x00ba_b10c_u64.to_le_bytes()) || magic == Some(&0x00ba_b10c_u64.to_be_bytes())
-    };
-    if (first..START_BYTES).step_by(step).any(is_uberblock) {
+    if is_zfs(start) {
         return Some(&ZFS);
     }
     if is_dump(start) {

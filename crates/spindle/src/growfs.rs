@@ -2,10 +2,11 @@
 
 mod shrink;
 
-use crate::detect::{Found, detect, found_in};
+use crate::detect::{Found, detect};
 use crate::error::{Context, Error, Result};
 use crate::image::open_device_unlocked;
 use crate::newfs::{clock, rng};
+use crate::occupied::{Space, found_in};
 use spindle_device::{Device, FileDevice, OpenOptions, Part, Spec, partitions};
 use spindle_ffs::check::Report;
 use spindle_ffs::{FoundLog, Superblock, growfs};
@@ -25,39 +26,81 @@ pub struct Grown {
     pub report: Report,
 }
 
-/// Returns what the file system of `spec` becomes if it grows to `size` bytes, or to the end of its
-/// file, partition or device. Nothing is written. With `force` it may grow over another file
-/// system.
-///
-/// # Errors
-/// If it is no UFS, would become smaller, or has no room: only a file that is not divided into
-/// partitions becomes longer, and no partition or, without `force`, file system may begin where it
-/// would be.
-pub fn plan(spec: &Spec, size: Option<u64>, force: bool) -> Result<Resize> {
-    let spec = &to_its_end(spec);
-    let device = open_device_unlocked(spec)?;
-    let has = device.info().size_bytes;
-    let wanted = size.unwrap_or(has);
-    if wanted > has && !may_lengthen(spec)? {
-        return Err(Error::new(format!("{spec}: holds {has} bytes, not {wanted}")));
-    }
-    let growth = Resize::of(&superblock(&*device).context(spec)?, wanted).context(spec)?;
-    check_room(spec, &growth, force).context(spec)?;
-    Ok(growth)
+/// A file system that is going to be larger.
+#[derive(Clone, Debug)]
+pub struct Growing {
+    spec: Spec,
+    /// Bytes that its file, partition or device has, and is to have.
+    has: u64,
+    wanted: u64,
+    /// The sizes before and after.
+    pub growth: Resize,
 }
 
-/// Refuses what [`grow`] would refuse about the file system itself; of one whose log has to be
-/// replayed first that is not known. Nothing is written.
-///
-/// # Errors
-/// If the file system is damaged or cannot be written; errors of the device.
-pub fn examine(spec: &Spec, growth: &Resize) -> Result<()> {
-    let device = open_device_unlocked(&to_its_end(spec))?;
-    let superblock = superblock(&*device).context(spec)?;
-    if !matches!(FoundLog::look(&*device, &superblock).context(spec)?, FoundLog::Recovery(_)) {
-        growfs::examine(&*device, growth).context(spec)?;
+impl Growing {
+    /// Returns what the file system of `spec` becomes if it grows to `size` bytes, or to the end of
+    /// its file, partition or device. Nothing is written. With `force` it may grow over another
+    /// file system.
+    ///
+    /// # Errors
+    /// If it is no UFS, would become smaller, or has no room: only a file that is not divided into
+    /// partitions becomes longer, and no partition or, without `force`, file system may begin where
+    /// it would be.
+    pub fn plan(spec: &Spec, size: Option<u64>, force: bool) -> Result<Self> {
+        let spec = to_its_end(spec);
+        let device = open_device_unlocked(&spec)?;
+        let has = device.info().size_bytes;
+        let wanted = size.unwrap_or(has);
+        if wanted > has && !may_lengthen(&spec)? {
+            return Err(Error::new(format!("{spec}: holds {has} bytes, not {wanted}")));
+        }
+        let growth = Resize::of(&superblock(&*device).context(&spec)?, wanted).context(&spec)?;
+        check_room(&spec, &growth, force).context(&spec)?;
+        Ok(Self { spec, has, wanted, growth })
     }
-    Ok(())
+
+    /// Refuses what [`Self::grow`] would refuse about the file system itself; of one whose log has
+    /// to be replayed first that is not known. Nothing is written.
+    ///
+    /// # Errors
+    /// If the file system is damaged or cannot be written; errors of the device.
+    pub fn examine(&self) -> Result<()> {
+        let spec = &self.spec;
+        let device = open_device_unlocked(spec)?;
+        let superblock = superblock(&*device).context(spec)?;
+        if !matches!(FoundLog::look(&*device, &superblock).context(spec)?, FoundLog::Recovery(_)) {
+            growfs::examine(&*device, &self.growth).context(spec)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file system larger. `progress` hears of each new cylinder group, and how many
+    /// there are; it may still end the work.
+    ///
+    /// # Errors
+    /// If the file system is in use, damaged or cannot be written, or is another one than was
+    /// planned for; errors of the device.
+    pub fn grow(&self, progress: &mut dyn FnMut(u32, u32) -> Result<()>) -> Result<Grown> {
+        let Self { spec, has, wanted, growth } = self;
+        let options = OpenOptions::read_write();
+        if wanted <= has {
+            return grow_on(&spec.open(&options)?, *wanted, growth, progress).context(spec);
+        }
+        let lengthen = |bytes| FileDevice::open_resized(&spec.path, bytes, &options);
+        // Nobody uses it.
+        drop(spec.open(&options)?);
+        let device: Arc<dyn Device> = Arc::new(lengthen(*wanted)?);
+        let grown = grow_on(&device, *wanted, growth, progress).context(spec);
+        if grown.is_err() {
+            let is_as_before = superblock(&*device)
+                .is_ok_and(|found| found.layout.fs_size << found.layout.fs_fshift <= *has);
+            drop(device);
+            if is_as_before {
+                lengthen(*has)?;
+            }
+        }
+        grown
+    }
 }
 
 /// Returns a place that was named by its first byte without an end: the file system is to grow.
@@ -86,47 +129,13 @@ fn check_room(spec: &Spec, growth: &Resize, force: bool) -> Result<()> {
     if force || matches!(spec.part, Part::Named(_)) {
         return Ok(());
     }
-    match found_in(&disk, &new)? {
+    let own = start..new.start;
+    match found_in(&disk, &Space::Added { own, new })? {
         Some(found) => Err(Error::new(format!(
             "would overlap {found}; name a smaller size (-s), or --force grows over it"
         ))),
         None => Ok(()),
     }
-}
-
-/// Makes the file system of `spec` larger, as [`plan`] says. `progress` hears of each new cylinder
-/// group, and how many there are; it may still end the work.
-///
-/// # Errors
-/// As [`plan`]; if the file system is in use, damaged or cannot be written; errors of the device.
-pub fn grow(
-    spec: &Spec,
-    size: Option<u64>,
-    force: bool,
-    progress: &mut dyn FnMut(u32, u32) -> Result<()>,
-) -> Result<Grown> {
-    plan(spec, size, force)?;
-    let spec = &to_its_end(spec);
-    let has = open_device_unlocked(spec)?.info().size_bytes;
-    let wanted = size.unwrap_or(has);
-    let options = OpenOptions::read_write();
-    if wanted <= has {
-        return grow_on(&spec.open(&options)?, wanted, progress).context(spec);
-    }
-    let lengthen = |bytes| FileDevice::open_resized(&spec.path, bytes, &options);
-    // Nobody uses it.
-    drop(spec.open(&options)?);
-    let device: Arc<dyn Device> = Arc::new(lengthen(wanted)?);
-    let grown = grow_on(&device, wanted, progress).context(spec);
-    if grown.is_err() {
-        let is_as_before =
-            superblock(&*device).is_ok_and(|found| found.layout.fs_size << found.layout.fs_fshift <= has);
-        drop(device);
-        if is_as_before {
-            lengthen(has)?;
-        }
-    }
-    grown
 }
 
 /// Returns true if the file may become longer.
@@ -154,10 +163,15 @@ fn recovered(device: &Arc<dyn Device>) -> Result<Option<usize>> {
 fn grow_on(
     device: &Arc<dyn Device>,
     bytes: u64,
+    planned: &Resize,
     progress: &mut dyn FnMut(u32, u32) -> Result<()>,
 ) -> Result<Grown> {
     let recovered = recovered(device)?;
     let growth = Resize::of(&superblock(&**device)?, bytes)?;
+    // Only what was planned was looked at.
+    if (growth.old_bytes, growth.new_bytes) != (planned.old_bytes, planned.new_bytes) {
+        return Err(Error::new("its size has changed meanwhile; try again"));
+    }
     let mut ended = None;
     let mut each_group = |done, total| {
         progress(done, total).map_err(|error| {

@@ -73,6 +73,7 @@ pub mod inspect;
 pub mod mode;
 pub mod mounted;
 pub mod newfs;
+mod occupied;
 pub mod partition;
 pub mod path;
 pub mod pattern;

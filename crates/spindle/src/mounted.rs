@@ -8,7 +8,8 @@ use crate::control::Name;
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened, reasons};
 use crate::quota::{Sheet, Task};
-use crate::set::{Change, MountedSet, Outcome, Report};
+use crate::set::{Change, MountedSet, Outcome, Progress, Report};
+use crate::snapshot::{Snapshot, list};
 use serde::{Deserialize, Serialize};
 use spindle_clock::RwLock;
 use spindle_device::{Claim, Spec};
@@ -153,6 +154,14 @@ impl MountedImage {
     /// As [`Image::make_snapshot`].
     pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
         self.look(|image| image.make_snapshot(path))
+    }
+
+    /// Returns the snapshots of the file system. `report` hears of nothing, but may end the work.
+    ///
+    /// # Errors
+    /// As [`list`].
+    pub fn snapshots(&self, report: &mut Report<'_>) -> Result<Vec<Snapshot>> {
+        self.look(|image| list(image, &mut || report(Progress::default())))
     }
 
     /// Returns what is mounted on the directory `dir`, or was until it was `detached`.

@@ -1,8 +1,9 @@
 //! Making file systems: in a new file, an existing one, on a block device or in a partition.
 
-use crate::detect::{contents, found_in, held_by, overlapped};
+use crate::detect::{contents, held_by};
 use crate::error::{Context, Error, Result};
 use crate::image::{open_device_unlocked, reasons};
+use crate::occupied::{Space, found_in, known_in};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock, TickClock};
@@ -213,8 +214,8 @@ fn refuse_overlapping(spec: &Spec, len: u64) -> Result<()> {
         }
     };
     let bytes = at..at.saturating_add(len);
-    let found = match overlapped(&disk, &bytes)? {
-        None if !matches!(spec.part, Part::Named(_)) => found_in(&disk, &(at + 1..bytes.end))?,
+    let found = match known_in(&disk, &bytes)? {
+        None if !matches!(spec.part, Part::Named(_)) => found_in(&disk, &Space::New(bytes))?,
         found => found,
     };
     match found {

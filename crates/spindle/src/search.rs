@@ -1,17 +1,15 @@
 //! Looking for file systems anywhere on a disk, as where its label is lost: by the superblocks of
-//! UFS and their copies, and by the root directories of V7 and System V.
+//! UFS and their copies, by the root directories of V7 and System V, and by the labels of members
+//! of sets.
 
 use crate::detect::{Found, detect};
 use crate::error::Result;
+use crate::foreign::{Volume, volume_with};
 use spindle_device::{Device, Scan, Window};
-use spindle_ffs::ondisk::{SBLOCKSEARCH, SBLOCKSIZE};
-use std::collections::BTreeMap;
+use spindle_mfs::FoundLabel;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-
-/// Bytes that are read to find out whether something would be written over: so much that old disks
-/// without a label are searched as a whole, and no user waits for minutes.
-const GUARD_BYTES: u64 = 1 << 30;
 
 /// A file system that was found on a disk.
 #[derive(Clone, Debug)]
@@ -52,8 +50,9 @@ pub fn search(
     let mut places = BTreeMap::new();
     let mut each = |event: Event| {
         match event {
-            Event::Found(place) => drop(places.insert(place.at, *place)),
+            Event::Found { place, .. } => drop(places.insert(place.at, *place)),
             Event::Stray(at) => stray.push(at),
+            Event::Foreign { .. } | Event::Damaged(_) => {}
             Event::Read { until, .. } => progress(until)?,
         }
         Ok(ControlFlow::Continue(()))
@@ -62,28 +61,6 @@ pub fn search(
     let places: Vec<Place> = places.into_values().collect();
     stray.retain(|at| !places.iter().any(|place| place.has_superblock(*at)));
     Ok(Findings { places, stray, unreadable_bytes })
-}
-
-/// Returns a file system that begins in these bytes of a disk, without a scan of all of them if
-/// they are many: what lies behind the first gigabyte of data there is not found.
-///
-/// # Errors
-/// Those of the device.
-pub fn begins_in(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<Place>> {
-    let mut first = None;
-    let last = SBLOCKSEARCH.into_iter().max().unwrap_or_default() + SBLOCKSIZE as u64;
-    let mut each = |event: Event| {
-        Ok(match event {
-            Event::Found(place) if bytes.contains(&place.at) => {
-                first = Some(*place);
-                ControlFlow::Break(())
-            }
-            Event::Read { data, .. } if data >= GUARD_BYTES => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-    };
-    walk(disk, bytes.start..bytes.end.saturating_add(last), &mut each)?;
-    Ok(first)
 }
 
 impl Place {
@@ -103,45 +80,33 @@ impl Place {
 }
 
 /// What [`walk`] meets.
-enum Event {
-    /// A file system; the same one once more for each further superblock of it, if the first was
-    /// only a copy.
-    Found(Box<Place>),
+pub(crate) enum Event {
+    /// A file system, by what stands at this byte; the same one once more for each further
+    /// superblock of it, if the first was only a copy.
+    Found { place: Box<Place>, by: u64 },
+    /// A file system that this program does not read, by what stands at this byte.
+    Foreign { volume: Volume, by: u64 },
     /// A superblock of which nothing says where its file system begins.
     Stray(u64),
+    /// The label of a member of a set that cannot be read.
+    Damaged(u64),
     /// Everything before this byte was looked at, and so much data read.
     Read { until: u64, data: u64 },
 }
 
 /// Walks through these bytes of a disk, and returns how many could not be read.
-fn walk(
+pub(crate) fn walk(
     disk: &Arc<dyn Device>,
     bytes: Range<u64>,
     each: &mut dyn FnMut(Event) -> Result<ControlFlow<()>>,
 ) -> Result<u64> {
     let reach = spindle_ffs::Superblock::LIKELY_BYTES.max(spindle_v7::Superblock::BEGINNING_BYTES);
     let mut scan = Scan::new(&**disk, bytes, reach);
-    let mut known: Vec<u64> = Vec::new();
+    let mut known = BTreeSet::new();
     let mut events = Vec::new();
     while let Some(piece) = scan.next_piece() {
         for (at, sector) in piece.sectors() {
-            if spindle_ffs::Superblock::is_likely(sector) {
-                match spindle_ffs::Superblock::origin(&**disk, at) {
-                    Ok(Some(start)) if known.contains(&start) => {}
-                    Ok(Some(start)) => match ffs_at(disk, start, at) {
-                        Some(place) => {
-                            known.extend(place.copy_at.is_none().then_some(start));
-                            events.push(Event::Found(Box::new(place)));
-                        }
-                        None => events.push(Event::Stray(at)),
-                    },
-                    Ok(None) => events.push(Event::Stray(at)),
-                    // What cannot be read says nothing.
-                    Err(_) => {}
-                }
-            } else if spindle_v7::Superblock::may_begin(sector) {
-                events.extend(old_at(disk, at).map(|place| Event::Found(Box::new(place))));
-            }
+            events.extend(event(disk, at, sector, &mut known));
         }
         events.push(Event::Read { until: scan.position(), data: scan.read_bytes() });
         for event in events.drain(..) {
@@ -151,6 +116,36 @@ fn walk(
         }
     }
     Ok(scan.unreadable_bytes())
+}
+
+/// Returns what the sector at byte `at` of a disk belongs to. `known` are the beginnings of those
+/// file systems of which one superblock is enough.
+fn event(disk: &Arc<dyn Device>, at: u64, sector: &[u8], known: &mut BTreeSet<u64>) -> Option<Event> {
+    let found = |place: Place| Event::Found { place: Box::new(place), by: at };
+    if spindle_ffs::Superblock::is_likely(sector) {
+        // What cannot be read says nothing.
+        let start = spindle_ffs::Superblock::origin(&**disk, at).ok()?;
+        if start.is_some_and(|start| known.contains(&start)) {
+            return None;
+        }
+        let Some(place) = start.and_then(|start| ffs_at(disk, start, at)) else {
+            return Some(Event::Stray(at));
+        };
+        known.extend(place.copy_at.is_none().then_some(place.at));
+        return Some(found(place));
+    }
+    if spindle_mfs::Label::is_likely(sector) {
+        return match spindle_mfs::label_at(&**disk, at) {
+            Ok(Some(label)) => member_with(disk, label).map(found),
+            Ok(None) | Err(_) => Some(Event::Damaged(at)),
+        };
+    }
+    if spindle_v7::Superblock::may_begin(sector)
+        && let Some(place) = old_at(disk, at)
+    {
+        return Some(found(place));
+    }
+    volume_with(&**disk, at, sector).map(|volume| Event::Foreign { volume, by: at })
 }
 
 /// Returns what begins at byte `at` of a disk as a device of its own, up to the end of the disk.
@@ -171,24 +166,41 @@ fn ffs_at(disk: &Arc<dyn Device>, start: u64, at: u64) -> Option<Place> {
     Some(Place { at: start, found: Found::Ffs(Box::new(copy)), copy_at })
 }
 
-/// Returns the old file system that begins at byte `start`, if it has a root directory.
+/// Returns the old file system that begins at byte `start`, if it has a root directory, and nothing
+/// newer begins there.
 fn old_at(disk: &Arc<dyn Device>, start: u64) -> Option<Place> {
     let window = from(disk, start)?;
     let found = spindle_v7::Superblock::open(&window, None).ok()?;
     let has_root = spindle_v7::Superblock::is_readable_as(&window, found.superblock.format);
-    has_root.then(|| Place { at: start, found: Found::Old(Box::new(found)), copy_at: None })
+    let is_replaced = || matches!(detect(&window), Ok(Found::Ffs(_) | Found::Mfs(_)));
+    (has_root && !is_replaced()).then(|| Place {
+        at: start,
+        found: Found::Old(Box::new(found)),
+        copy_at: None,
+    })
+}
+
+/// Returns the member of a set with this label; none if something else begins now where it began.
+fn member_with(disk: &Arc<dyn Device>, label: FoundLabel) -> Option<Place> {
+    let begins = |at| from(disk, at).and_then(|window| detect(&window).ok());
+    let is_replaced = match label.or_at.and_then(begins) {
+        Some(_) => true,
+        None => begins(label.begins_at).is_some_and(|found| !matches!(found, Found::Mfs(_))),
+    };
+    let place = || Place { at: label.begins_at, found: Found::Mfs(Box::new(label.label)), copy_at: None };
+    (!is_replaced).then(place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::newfs::{clock, old};
+    use crate::newfs::{clock, old, rng};
     use spindle_device::MemoryDevice;
     use spindle_ffs::newfs::{Format, Parameters, Plan};
 
     /// Makes file systems of all kinds on a disk, each at an odd sector; returns where.
     fn disk() -> (Arc<dyn Device>, Vec<(u64, String)>) {
-        let disk: Arc<dyn Device> = Arc::new(MemoryDevice::new(64 << 20));
+        let disk: Arc<dyn Device> = Arc::new(MemoryDevice::new(80 << 20));
         let mut places = Vec::new();
         let mut next = 777 * 512;
         for format in [Format::Ufs2, Format::Ufs1, Format::Old] {
@@ -206,6 +218,12 @@ mod tests {
             places.push((next, detect(&window).unwrap().to_string()));
             next += (2 << 20) + 512;
         }
+        let window: Arc<dyn Device> =
+            Arc::new(Window::new(Arc::clone(&disk), next, 18 << 20, "part".into()).unwrap());
+        let wishes = spindle_mfs::newfs::Wishes::new();
+        let members = [spindle_mfs::newfs::Member::with_all(Arc::clone(&window))];
+        spindle_mfs::newfs::make(&members, &wishes, &*clock(Some(1)), &mut rng(Some(1))).unwrap();
+        places.push((next, detect(&*window).unwrap().to_string()));
         (disk, places)
     }
 
@@ -230,18 +248,5 @@ mod tests {
         // The search ends where its caller says so.
         let ended = search(&disk, 0..u64::MAX, &mut |_| Err(crate::Error::new("enough")));
         assert_eq!(ended.unwrap_err().to_string(), "enough");
-    }
-
-    /// Promise: what begins in some bytes is found, what begins before or behind them is not.
-    #[test]
-    fn what_begins_in_some_bytes() {
-        let (disk, places) = disk();
-        for window in places.windows(2) {
-            let (here, next) = (window[0].0, window[1].0);
-            let begins = |bytes| begins_in(&disk, &bytes).unwrap().map(|place| place.at);
-            assert_eq!(begins(here + 512..next), None);
-            assert_eq!(begins(here + 512..next + 512), Some(next));
-            assert_eq!(begins(here..next), Some(here));
-        }
     }
 }

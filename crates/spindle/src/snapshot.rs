@@ -5,34 +5,54 @@ use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened};
 use crate::path;
 use crate::walk::{Walk, When};
+use serde::{Deserialize, Serialize};
 use spindle_device::Spec;
 use spindle_ffs::LogUse;
 use spindle_vfs::{Attr, Cred, Ino};
 
 /// A snapshot that the superblock lists (`fs_snapinum`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Its inode.
     pub ino: u32,
     /// Its path; none if no directory that can be read has a name of it.
     pub path: Option<Vec<u8>>,
-    /// Its attributes; none if its inode is not that of a snapshot, or cannot be read.
-    pub attr: Option<Attr>,
+    /// What its inode says; none if it is not that of a snapshot, or cannot be read.
+    pub contents: Option<Contents>,
 }
 
-/// Returns the snapshots of a file system, in the order of its superblock; none where there is no
-/// such thing. `visit` is called with each file on the way to their names.
+/// What the inode of a snapshot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// When the snapshot was made, in seconds since 1970.
+    pub made: i64,
+    /// Bytes of the file system then.
+    pub size_bytes: u64,
+    /// Bytes that the snapshot takes now.
+    pub used_bytes: u64,
+}
+
+impl Contents {
+    fn of(attr: &Attr) -> Self {
+        // Nobody writes it after it was made.
+        let made = attr.birthtime.unwrap_or(attr.mtime).secs;
+        Self { made, size_bytes: attr.size, used_bytes: attr.blocks512 * 512 }
+    }
+}
+
+/// Returns the snapshots of a file system, in the order of its superblock. `visit` is called with
+/// each file on the way to their names.
 ///
 /// # Errors
-/// That of `visit`.
+/// If there is no such thing in it; that of `visit`.
 pub fn list(image: &Image, visit: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Snapshot>> {
-    let Opened::Ffs(ffs) = &image.kind else { return Ok(Vec::new()) };
+    let Opened::Ffs(ffs) = &image.kind else { return Err(Error::new(NONE)) };
     let vfs = image.vfs();
     let mut found: Vec<Snapshot> = Vec::new();
     for ino in ffs.superblock().snapshots() {
         let number = Ino(ino.into());
         let attr = image.fs().getattr(number).ok().filter(|_| image.fs().is_snapshot(number));
-        found.push(Snapshot { ino, path: None, attr });
+        found.push(Snapshot { ino, path: None, contents: attr.as_ref().map(Contents::of) });
     }
     let mut unnamed = found.len();
     let walk = vfs.root_node().map(|root| Walk::new(b"/", root));
@@ -48,6 +68,15 @@ pub fn list(image: &Image, visit: &mut dyn FnMut() -> Result<()>) -> Result<Vec<
         }
     }
     Ok(found)
+}
+
+/// Returns the snapshots of what is mounted, from the process that serves the mount of `spec`; none
+/// if there is no such mount. `visit` is called while that looks for their names.
+///
+/// # Errors
+/// As [`list`]; if the process does not answer this user.
+pub fn list_mounted(spec: &Spec, visit: &mut dyn FnMut() -> Result<()>) -> Result<Option<Vec<Snapshot>>> {
+    request(&Name::of_image(spec)?, &Request::Snapshots, &mut |_| visit()).context(spec)
 }
 
 /// Makes a snapshot of the file system in `spec` as it is now, under a new name, `path`; it is

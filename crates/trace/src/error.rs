@@ -27,6 +27,14 @@ pub enum Error {
         /// Description of the problem.
         what: String,
     },
+    /// The format of a file is not known.
+    #[error("{}: {what}", .path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what helps.
+        what: &'static str,
+    },
     /// The request is invalid, or impossible with this trace.
     #[error("{0}")]
     Refused(String),

@@ -117,23 +117,34 @@ pub struct Findings<F> {
     all: u64,
     damages: u64,
     serious: u64,
+    /// Notes that are kept.
+    notes: usize,
 }
 
 impl<F: Finding> Findings<F> {
     /// Returns an empty list that keeps at most `limit` findings.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { list: Vec::new(), limit, all: 0, damages: 0, serious: 0 }
+        Self { list: Vec::new(), limit, all: 0, damages: 0, serious: 0, notes: 0 }
     }
 
-    /// Adds a finding.
+    /// Adds a finding. Where there is no room, damage takes that of the last note.
     pub fn push(&mut self, finding: F) {
+        let is_note = |finding: &F| !finding.severity().is_damage();
         self.all += 1;
-        self.damages += u64::from(finding.severity().is_damage());
+        self.damages += u64::from(!is_note(&finding));
         self.serious += u64::from(finding.severity() == Severity::Damage);
-        if self.list.len() < self.limit {
-            self.list.push(finding);
+        if self.list.len() >= self.limit {
+            if self.notes == 0 || is_note(&finding) {
+                return;
+            }
+            if let Some(last) = self.list.iter().rposition(is_note) {
+                self.list.remove(last);
+                self.notes -= 1;
+            }
         }
+        self.notes += usize::from(is_note(&finding));
+        self.list.push(finding);
     }
 
     /// Returns the findings that are kept.
@@ -226,4 +237,39 @@ macro_rules! findings {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::findings! {
+        /// A hint.
+        Hint: Inodes, Note {
+            /// Its number.
+            n: u32,
+        } "HINT {n}";
+        /// Damage.
+        Bad: Groups, Damage {
+            /// Its number.
+            n: u32,
+        } "BAD {n}";
+    }
+
+    /// Promise: many notes do not keep damage that is found later out of the list, and all are
+    /// counted.
+    #[test]
+    fn notes_give_way_to_damage() {
+        let mut findings = Findings::new(3);
+        (0..5).for_each(|n| findings.push(Finding::Hint { n }));
+        (0..2).for_each(|n| findings.push(Finding::Bad { n }));
+        findings.push(Finding::Hint { n: 9 });
+        let kept = |list: &[Finding]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(kept(findings.list()), ["HINT 0", "BAD 0", "BAD 1"]);
+        assert_eq!((findings.unlisted(), findings.damages()), (5, 2));
+        assert_eq!(findings.list()[0].kind(), Finding::KINDS[0]);
+        (2..5).for_each(|n| findings.push(Finding::Bad { n }));
+        assert_eq!(kept(findings.list()), ["BAD 0", "BAD 1", "BAD 2"]);
+        assert_eq!((findings.unlisted(), findings.damages(), findings.serious()), (8, 5, 5));
+    }
 }

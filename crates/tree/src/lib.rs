@@ -278,6 +278,12 @@ pub trait Tree: Send + Sync {
         name: &[u8],
     ) -> Result<Option<Found<Self::Number>>>;
 
+    /// Returns true if a directory shows files that no directory names ([`LostRoot`]).
+    fn shows_unnamed(&self, ino: Self::Number) -> bool {
+        let _ = ino;
+        false
+    }
+
     /// Makes room in a directory for a name.
     ///
     /// # Errors

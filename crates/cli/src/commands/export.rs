@@ -22,9 +22,10 @@ use std::process::ExitCode;
 ///
 /// Export keeps names, contents, holes, hard and symbolic links, permissions, times with
 /// nanoseconds, owners, device nodes, fifos and extended attributes. In a directory it keeps owners
-/// and device nodes only if you are root, and no file flags of BSD, of which it says how many there
-/// were; a tar stream keeps them as bsdtar does. The tar stream has the pax format and is sorted by
-/// name; the same tree always gives the same stream.
+/// and device nodes only if you are root, set-user-id and set-group-id bits only of files whose
+/// owner and group are the same there, and no file flags of BSD; it says what it has left out. A
+/// tar stream keeps all that, as bsdtar does; it has the pax format and is sorted by name, and the
+/// same tree always gives the same stream.
 ///
 /// An existing directory is filled, and existing files in it are replaced.
 ///

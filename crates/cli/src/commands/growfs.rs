@@ -8,7 +8,7 @@ use crate::{interrupt, logger, text};
 use serde::Serialize;
 use spindle::LogNote;
 use spindle::check::LogEffect;
-use spindle::growfs::{Planned, Resize, Shrinking, examine, grow, plan};
+use spindle::growfs::{Growing, Planned, Resize, Shrinking};
 use spindle_device::Spec;
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
@@ -66,9 +66,8 @@ pub struct Args {
     dry_run: bool,
     /// Grow over another file system
     ///
-    /// Without this option, space in which another UFS, V7 or System V file system begins is not
-    /// taken, on a disk or in a file without partitions: its superblock is looked for in the first
-    /// gigabyte of data there.
+    /// Without this option, space that another file system has is not taken, on a disk or in a file
+    /// without partitions: it is looked for in the first gigabyte of data there.
     #[arg(long, conflicts_with = "shrink")]
     force: bool,
     /// Ask nothing
@@ -112,17 +111,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.shrink {
         return shrink(args, &spec);
     }
-    let growth = plan(&spec, args.size, args.force)?;
+    let growing = Growing::plan(&spec, args.size, args.force)?;
+    let growth = growing.growth;
     let written = !growth.is_nothing() && !args.dry_run;
     if args.dry_run {
-        examine(&spec, &growth)?;
+        growing.examine()?;
     }
     if written {
         if !args.yes && std::io::stdin().is_terminal() && !agreed("Grow", image, &growth)? {
             return Err(Failure::new(format!("{image}: not changed")));
         }
         let bar = Progress::of_fraction("growing");
-        let grown = grow(&spec, args.size, args.force, &mut |done, total| {
+        let grown = growing.grow(&mut |done, total| {
             bar.set_fraction(Some(f64::from(done) / f64::from(total)));
             interrupt::check()
         })?;

@@ -26,7 +26,8 @@ use std::process::ExitCode;
 /// are not given follow the newfs of the dialect, which is FreeBSD's unless --dialect or a disk
 /// geometry is given.
 ///
-/// An existing file system or partition table is not overwritten unless --force is given.
+/// An existing file system or partition table is not overwritten unless --force is given, nor a
+/// part of a file system that begins before IMAGE on the same disk, or within it.
 #[derive(clap::Args, Debug)]
 #[command(
     disable_help_flag = true,

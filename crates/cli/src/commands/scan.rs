@@ -10,15 +10,16 @@ use spindle::detect::{Found, version_name};
 use spindle::image::open_device_unlocked;
 use spindle::search::{Findings, Place, search};
 use spindle_clock::Timestamp;
+use spindle_ondisk::Endian;
 use spindle_report::number;
 use std::process::ExitCode;
 
 /// Find file systems anywhere on a disk
 ///
 /// For a disk whose label is lost or wrong. At each sector it looks for superblocks of UFS1 and
-/// UFS2, in either byte order, and for the file systems of V7 and System V. Each line has the name
-/// by which the other commands take what was found. What cannot be read is passed over, and so are
-/// the holes of an image file. Nothing is written.
+/// UFS2, in either byte order, for the file systems of V7 and System V, and for members of sets
+/// (mfs). Each line has the name by which the other commands take what was found. What cannot be
+/// read is passed over, and so are the holes of an image file. Nothing is written.
 ///
 /// The cylinder groups say whether a superblock of UFS is the standard one or a copy, and so where
 /// its file system begins: it is found, too, if only one copy is left. Those of V7 and System V are
@@ -64,6 +65,7 @@ struct FileSystem {
     dialect: Option<String>,
     byte_order: &'static str,
     size_bytes: u64,
+    /// Empty of a set that was never mounted: its labels do not say when it was made.
     last_written: String,
     /// Where it was mounted last; empty if its superblock does not say that.
     last_mounted_on: String,
@@ -105,7 +107,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Err(Failure::new(what)).context(image);
     }
     if report.file_systems.is_empty() {
-        let what = "has no file system that was found: neither UFS nor one of V7 or System V";
+        let what =
+            "has no file system that was found: neither UFS nor one of V7 or System V, nor a member of a set";
         return Err(Failure::new(what)).context(image);
     }
     Ok(ExitCode::SUCCESS)
@@ -130,26 +133,29 @@ fn report<'a>(image: &'a str, spec: &Spec, findings: &Findings) -> Result<Report
                 let secs = superblock.head.s_time.into();
                 (superblock.format.to_string(), None, superblock.format.endian, secs, String::new())
             }
-            // Labels of sets are not looked for.
-            Found::Mfs(_) => return None,
+            Found::Mfs(label) => {
+                let secs = label.opened.div_euclid(1_000_000_000);
+                ("member of a set".to_owned(), None, Endian::Little, secs, String::new())
+            }
         };
         let around = |other: &&Place| other.at < place.at && place.end() <= other.end();
-        Some(FileSystem {
+        let is_new = matches!(&place.found, Found::Mfs(label) if label.opened == 0);
+        FileSystem {
             name: name(place.at),
             offset: base + place.at,
             format,
             dialect,
             byte_order: text::endian(byte_order),
             size_bytes: place.found.size_bytes(),
-            last_written: date::exact(Timestamp::new(secs, 0)),
+            last_written: if is_new { String::new() } else { date::exact(Timestamp::new(secs, 0)) },
             last_mounted_on: mounted,
             copy_at: place.copy_at,
             inside: findings.places.iter().rfind(around).map(|other| name(other.at)),
-        })
+        }
     };
     Ok(Report {
         image,
-        file_systems: findings.places.iter().filter_map(file_system).collect(),
+        file_systems: findings.places.iter().map(file_system).collect(),
         stray_superblocks: findings.stray.iter().map(|at| base + at).collect(),
         unreadable_bytes: findings.unreadable_bytes,
     })
@@ -166,8 +172,10 @@ fn show(out: &mut Output, report: &Report) -> Result<()> {
             format!("{}: {}{dialect}", found.name, found.format),
             format!("{}-endian", found.byte_order),
             number::bytes(found.size_bytes),
-            format!("written {}", found.last_written),
         ];
+        if !found.last_written.is_empty() {
+            line.push(format!("written {}", found.last_written));
+        }
         if !found.last_mounted_on.is_empty() {
             line.push(format!("last mounted on {}", found.last_mounted_on));
         }

@@ -1,18 +1,16 @@
 //! `spindle snapshot`
 
-use crate::error::{Context, Failure, Result};
+use crate::error::{Context, Result};
 use crate::image::{self, ReadArgs, WriteArgs};
-use crate::interrupt;
 use crate::listing::{Names, time};
 use crate::output::Output;
 use crate::text::printable;
+use crate::{interrupt, mount_point};
 use serde::Serialize;
-use spindle::image::Family;
-use spindle::snapshot::{Snapshot, list, make, remove};
-use spindle::{OpenOptions, Spec};
+use spindle::snapshot::{Snapshot, list, list_mounted, make, remove};
+use spindle::{Image, OpenOptions, Spec};
 use spindle_clock::Timestamp;
 use spindle_report::number;
-use spindle_vfs::Attr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -68,7 +66,7 @@ enum Command {
         json: bool,
         #[command(flatten)]
         read: ReadArgs,
-        /// The file, block device or partition
+        /// The file, block device or partition, or the directory that it is mounted on
         #[arg(value_name = "IMAGE")]
         image: String,
     },
@@ -122,11 +120,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Command::List { json, read, image } => (json, read, image),
     };
     interrupt::watch()?;
-    let found = image::run_image(image, &read.open_options(), |opened| match opened.family() {
-        Family::Ffs => Ok(list(opened, &mut interrupt::check)?),
-        Family::Old | Family::Mfs => Err(Failure::new("only UFS has snapshots")),
-    })
-    .context(image)?;
+    let found = snapshots(image, *read)?;
     let mut out = Output::stdout();
     if *json {
         out.json(&Report { image, snapshots: found.iter().map(Row::of).collect() })?;
@@ -139,22 +133,30 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the snapshots of an image, or of what is mounted: only the process that serves a mount
+/// for writing knows them.
+fn snapshots(image: &str, read: ReadArgs) -> Result<Vec<Snapshot>> {
+    let spec = image::named(image)?;
+    let is_mounted = mount_point::image_on(image)?.is_some()
+        || mount_point::of_image(&spec).is_some_and(|mounted| !mounted.read_only);
+    if is_mounted && let Some(found) = list_mounted(&spec, &mut interrupt::check)? {
+        return Ok(found);
+    }
+    let listed = |opened: &Image| Ok(list(opened, &mut interrupt::check)?);
+    image::run_image(image, &read.open_options(), listed).context(image)
+}
+
 impl Row {
     fn of(snapshot: &Snapshot) -> Self {
-        let attr = snapshot.attr.as_ref();
+        let contents = snapshot.contents.as_ref();
         Self {
             inode: snapshot.ino,
             path: snapshot.path.as_deref().map(printable),
-            made: attr.map(|attr| made(attr).secs),
-            size_bytes: attr.map(|attr| attr.size),
-            used_bytes: attr.map(|attr| attr.blocks512 * 512),
+            made: contents.map(|contents| contents.made),
+            size_bytes: contents.map(|contents| contents.size_bytes),
+            used_bytes: contents.map(|contents| contents.used_bytes),
         }
     }
-}
-
-/// Returns when a snapshot was made: nobody writes it afterwards.
-fn made(attr: &Attr) -> Timestamp {
-    attr.birthtime.unwrap_or(attr.mtime)
 }
 
 /// Returns the line of a snapshot in the list.
@@ -163,10 +165,11 @@ fn line(snapshot: &Snapshot) -> String {
         Some(path) => Names::for_stdout().show(path),
         None => format!("(inode {}, without a name)", snapshot.ino),
     };
-    match &snapshot.attr {
-        Some(attr) => {
-            let (size, used) = (number::bytes(attr.size), number::bytes(attr.blocks512 * 512));
-            format!("{}  {size:>10}  {used:>10} used  {name}", time(made(attr), false))
+    match &snapshot.contents {
+        Some(contents) => {
+            let (size, used) = (number::bytes(contents.size_bytes), number::bytes(contents.used_bytes));
+            let made = time(Timestamp::new(contents.made, 0), false);
+            format!("{made}  {size:>10}  {used:>10} used  {name}")
         }
         None => format!("{name}: its inode is not that of a snapshot, or cannot be read"),
     }

@@ -815,3 +815,24 @@ fn targets_of_damaged_links() {
     bench.ok("export f.img out");
     assert_eq!(bench.shell("ls out").trim(), "lost+found\ntext");
 }
+
+/// Promise: hints that a sound file system may have out of date in many places are one line, with
+/// their number; `-v` and `--json` list each, and a single one is shown as it is.
+#[test]
+fn hints_are_one_line() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 8m a.img");
+    bench.ok("mkdir -p a.img:/a/b/c a.img:/a/b/d a.img:/a/b/e a.img:/deep");
+    bench.ok("mv a.img:/a/b a.img:/deep/b");
+    bench.ok("mv a.img:/deep/b a.img:/b");
+    let shown = bench.ok("fsck -n a.img");
+    assert_eq!(shown.matches("DEPTH").count(), 1, "{shown}");
+    assert!(shown.contains("note: 3 DIRECTORIES WITH AN OLD DEPTH"), "{shown}");
+    assert!(shown.contains("no problems found"), "{shown}");
+    let listed = bench.run("-v fsck -n a.img").out;
+    assert_eq!(listed.matches("note: DIRECTORY I=").count(), 3, "{listed}");
+    assert_eq!(bench.json("fsck -n --json a.img")["findings"].as_array().unwrap().len(), 3);
+    bench.ok("rm -r a.img:/b/c a.img:/b/d");
+    let shown = bench.ok("fsck -n a.img");
+    assert!(shown.contains("note: DIRECTORY I=") && shown.contains("(/b/e)"), "{shown}");
+}

@@ -185,6 +185,70 @@ fn unlabelled_file_systems_are_spared() {
     }
 }
 
+/// Promise: that goes also for file systems that begin before those bytes, at an odd place, for
+/// members of sets, and for what other systems make; scan names the members.
+#[test]
+fn others_are_spared_wherever_they_begin() {
+    let bench = Bench::new();
+    bench.write("src/file", "content\n");
+    let (at, inside) = (20_000_256_u64 / 512 * 512, 31_000_064_u64 / 512 * 512);
+    let other = format!("a.img@offset={at}");
+    let ext = format!("mke2fs -q -F -t ext4 -E offset={at} a.img 30000");
+    for (make, name) in [
+        ("newfs -O1 --dialect sun -s 30m", "UFS1"),
+        ("newfs -O2 -s 30m", "UFS2"),
+        ("newfs -t v7 -s 30m", "v7-512-pdp"),
+        ("newfs -t mfs", "a member of a multi-structured file system"),
+        (ext.as_str(), "an ext4 file system"),
+    ] {
+        bench.shell("rm -f a.img; truncate -s 60m a.img");
+        if make == ext {
+            bench.shell(make);
+        } else {
+            bench.ok(&format!("{make} {other}"));
+            bench.ok(&format!("import src {other}"));
+        }
+        bench.shell("cp --sparse=always a.img before");
+        let place = format!("at byte {at}");
+        let wanted = ["overlap", name, place.as_str(), "--force"];
+        // Of a file with data it is said that it has such.
+        bench.fails("newfs -s 25m a.img", 1, &["--force"]);
+        for refused in [
+            format!("newfs -s 64k -b 4096 -f 512 a.img@offset={inside}"),
+            format!("newfs -t v7 -s 64k a.img@offset={inside}"),
+            format!("import -s 2m src a.img@offset={inside}"),
+            format!("newfs -t mfs a.img@offset={inside}"),
+        ] {
+            bench.fails(&refused, 1, &wanted);
+        }
+        bench.shell("cmp a.img before");
+        bench.ok("newfs --force -s 10m a.img");
+        bench.fails("growfs -y a.img", 1, &wanted);
+        bench.fails("growfs -N -s 20m a.img", 1, &wanted);
+        bench.ok("growfs -y -s 19m a.img");
+        bench.shell(&format!("cmp -i {at} a.img before"));
+        assert!(bench.ok("growfs -y --force a.img").contains("grown from 19 MiB to 60 MiB"), "{name}");
+        bench.check("a.img");
+    }
+    bench.shell("rm -f a.img; truncate -s 60m a.img");
+    bench.ok(&format!("newfs -t mfs {other}"));
+    let shown = bench.ok("scan a.img");
+    assert_eq!(shown, format!("{other}: member of a set, little-endian, 40.9 MiB\n"));
+}
+
+/// Promise: a device that is added to a set is not taken from a file system that begins before it.
+#[test]
+fn new_members_spare_others() {
+    let bench = Bench::new();
+    bench.shell("truncate -s 100m a.img");
+    bench.ok("newfs -s 60m a.img@offset=512000");
+    bench.ok("newfs -t mfs -s 40m set");
+    let wanted = ["overlaps a UFS2", "at byte 512000", "--force"];
+    bench.fails("mfs add set data a.img@offset=31457280", 1, &wanted);
+    bench.fails("mfs replace set set a.img@offset=31457280", 1, &wanted);
+    bench.check("a.img@offset=512000");
+}
+
 /// Promise: what an earlier, larger state of a file system has left behind its end is not taken for
 /// another one, and neither is what lies in the space that a partition has got.
 #[test]
@@ -194,6 +258,16 @@ fn remains_of_its_own_are_grown_over() {
     bench.ok("growfs --shrink -s 20m a.img");
     assert!(bench.ok("growfs -y a.img").contains("to 40 MiB"));
     bench.check("a.img");
+    // What it has replaced, and a second one behind it.
+    for replaced in ["newfs -t mfs c.img", "newfs -O1 --dialect sun c.img", "newfs -t v7 c.img"] {
+        bench.shell("rm -f c.img; truncate -s 60m c.img");
+        bench.ok(replaced);
+        bench.ok("newfs --force -s 20m c.img");
+        bench.ok("newfs -s 20m c.img@offset=41943040");
+        assert!(bench.ok("growfs -y -s 40m c.img").contains("to 40 MiB"), "{replaced}");
+        bench.check("c.img");
+        bench.check("c.img@offset=41943040");
+    }
     bench.shell("truncate -s 60m b.img; printf '2048,20480,a5\n22528,20480,a5\n' | sfdisk -q b.img");
     bench.ok("newfs b.img@s1");
     bench.ok("newfs b.img@s2");

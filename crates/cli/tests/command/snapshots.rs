@@ -114,6 +114,12 @@ fn snapshots_are_made_on_mounts() {
     bench.shell("ls mnt/.snap; echo one >mnt/a; head -c 3M /dev/urandom >mnt/large; cp mnt/large large");
     bench.ok("snapshot make mnt /.snap/monday");
     bench.shell("test -f mnt/.snap/monday && ls mnt/.snap | grep -q monday");
+    // The mount knows it before the image does.
+    let listed = bench.ok("snapshot list mnt");
+    assert!(listed.ends_with(" used  /.snap/monday\n") && listed.lines().count() == 1, "{listed}");
+    let by_image = bench.json("snapshot list --json disk.img")["snapshots"].clone();
+    assert_eq!(bench.json("snapshot list --json mnt")["snapshots"], by_image);
+    assert!(by_image[0]["size_bytes"].as_u64() > Some(64 << 20), "{by_image}");
     bench.shell("echo two >mnt/a; head -c 3M /dev/zero | dd of=mnt/large conv=notrunc 2>/dev/null; sync");
     assert_eq!(bench.ok("cat mnt/.snap/monday:/a"), "one\n");
     assert_eq!(run_as(&bench, "mount.spindle", "mnt/.snap/monday monday -o ro").code, 0);

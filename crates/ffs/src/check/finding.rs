@@ -705,3 +705,19 @@ spindle_tree::findings! {
         expected_inodes: u64,
     } "{of} QUOTA MISMATCH FOR ID {id}: {blocks}/{inodes} SHOULD BE {expected_blocks}/{expected_inodes}";
 }
+
+impl Finding {
+    /// Returns what this is one of, in the plural, if it is only a hint that may be out of date in
+    /// a sound file system, in many places at once: FreeBSD, when it moves a directory, leaves the
+    /// depths of those below it as they are.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::DirectoryDepth { .. } => Some("DIRECTORIES WITH AN OLD DEPTH, WHICH IS ONLY A HINT"),
+            Self::FreeInodeCheckHash { .. } => {
+                Some("FREE INODES WITH A WRONG CHECK-HASH, FOR WHICH NO SYSTEM LOOKS")
+            }
+            _ => None,
+        }
+    }
+}

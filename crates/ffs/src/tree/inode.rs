@@ -277,6 +277,10 @@ impl Tree for Ffs {
         }
     }
 
+    fn shows_unnamed(&self, ino: u32) -> bool {
+        self.lost_root.is_some() && ino == ROOT_INO
+    }
+
     fn dir_reserve(
         &self,
         tx: &Tx<'_>,

@@ -260,6 +260,12 @@ pub struct Label {
 }
 
 impl Label {
+    /// Returns true if these bytes begin with what has the magic number of a label.
+    #[must_use]
+    pub fn is_likely(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     /// Reads a label of [`LABEL_BYTES`]; returns none if there is none.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! be written to all members is taken back in memory; but some of them may have it. So until the
 //! label is written again, nothing else is acknowledged ([`Loss::settle`]).
 
-use super::places::{Place, read_places, write_places};
+use super::places::{Place, has_places, read_places, write_places};
 use super::shared::Shared;
 use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::LogLoss;
@@ -28,6 +28,47 @@ pub fn is_member(device: &dyn Device) -> Result<bool> {
         Err(error @ Error::Device(_)) => Err(error),
         Ok(Some(_)) | Err(_) => Ok(true),
     }
+}
+
+/// A label of a member that was found anywhere on a disk.
+#[derive(Clone, Debug)]
+pub struct FoundLabel {
+    /// The label.
+    pub label: Label,
+    /// The first byte of the member on the disk.
+    pub begins_at: u64,
+    /// The first byte of the member if the label is the last one, where nothing says which of the
+    /// two it is.
+    pub or_at: Option<u64>,
+}
+
+/// Returns the label at byte `at` of a disk, and where the member begins that has it; none if there
+/// is no label, or a damaged one. The other label of the member says which one it is, or the list
+/// of members, which follows the first one.
+///
+/// # Errors
+/// Device errors.
+pub fn label_at(disk: &dyn Device, at: u64) -> Result<Option<FoundLabel>> {
+    let read = |at: u64| -> Result<Option<Label>> {
+        let mut bytes = vec![0; LABEL_BYTES];
+        if at.checked_add(LABEL_BYTES as u64).is_none_or(|end| end > disk.info().size_bytes) {
+            return Ok(None);
+        }
+        disk.read_at(at, &mut bytes)?;
+        Ok(Label::decode(&bytes, &disk.info().name).unwrap_or_default())
+    };
+    let Some(label) = read(at)? else { return Ok(None) };
+    let is_same = |other: Label| other.set_id == label.set_id && other.member_id == label.member_id;
+    let apart = last_label_at(label.member_bytes);
+    let found = |begins_at, or_at| Ok(Some(FoundLabel { label: label.clone(), begins_at, or_at }));
+    let first = at.checked_sub(apart).filter(|&first| first < at);
+    if let Some(first) = first
+        && read(first)?.is_some_and(is_same)
+    {
+        return found(first, None);
+    }
+    let is_first = read(at.saturating_add(apart))?.is_some_and(is_same) || has_places(disk, at)?;
+    found(at, first.filter(|_| !is_first))
 }
 
 /// Reads the label of a member from its first block, or its last if that one is damaged or older.
@@ -54,6 +95,8 @@ fn best_label(device: &dyn Device) -> Result<Option<(u64, Label)>> {
             .map_err(Error::from)
             .and_then(|()| Label::decode(&bytes, &format!("label of {} at byte {at}", info.name)));
         match (label, &found) {
+            // The last one of a member that begins elsewhere.
+            (Ok(Some(label)), _) if at > 0 && last_label_at(label.member_bytes) != at => {}
             (Ok(Some(label)), Ok(Some((_, best)))) if best.is_as_new_as(&label) => {}
             (Ok(Some(label)), _) => found = Ok(Some((at, label))),
             (Err(error), Ok(None)) => found = Err(error),

@@ -45,6 +45,20 @@ pub fn read_places(device: &dyn Device) -> Result<Vec<Place>> {
     Ok(decode(&bytes).unwrap_or_default())
 }
 
+/// Returns true if a list stands where that of a member would be which begins at byte `start`.
+///
+/// # Errors
+/// Device errors.
+pub(crate) fn has_places(disk: &dyn Device, start: u64) -> Result<bool> {
+    let at = start.saturating_add(PLACES_AT);
+    if at.checked_add(BYTES as u64).is_none_or(|end| end > disk.info().size_bytes) {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; BYTES];
+    disk.read_at(at, &mut bytes)?;
+    Ok(decode(&bytes).is_some())
+}
+
 fn decode(bytes: &[u8]) -> Option<Vec<Place>> {
     let head = DiskPlaces::decode(bytes, Endian::Little);
     if head.magic != MAGIC || !is_sealed(bytes, CHECKSUM) {

@@ -160,7 +160,8 @@ impl<'a> LocalSink<'a> {
         let perm =
             self.set_xattrs(path, meta, |name, value| fsetxattr(file, name, value, XattrFlags::empty()))?;
         let owned = self.set_owner(path, meta, |uid, gid| fchown(file, Some(uid), Some(gid)))?;
-        self.attribute(path, "permissions", set_mode(perm_of(perm, owned)))?;
+        let perm = self.perm_of(path, perm, meta, owned, file.as_fd())?;
+        self.attribute(path, "permissions", set_mode(perm))?;
         self.attribute(path, "times", rustix::fs::futimens(file, &times(meta)))?;
         Ok(())
     }
@@ -219,7 +220,7 @@ impl<'a> LocalSink<'a> {
         self.left_out.lists.lose(path, self.failed, lost)
     }
 
-    /// Sets owner and group by `set`. Returns false if they are not those of `meta`.
+    /// Sets owner and group by `set`, which only root can do. Returns true if they were set.
     fn set_owner(
         &mut self,
         path: &[u8],
@@ -236,6 +237,23 @@ impl<'a> LocalSink<'a> {
         // This number means "as it is" to the system.
         let done = if uid == u32::MAX || gid == u32::MAX { Err(Errno::INVAL.into()) } else { set(uid, gid) };
         self.attribute(path, &format!("owner {uid}, group {gid}"), done)
+    }
+
+    /// Returns the permissions that a file gets: without the set-user-id bit if its owner is
+    /// another one than in the source, because a program must not act for somebody who has not made
+    /// it, and without the set-group-id bit if its owner or group is. With `owned` they were set.
+    fn perm_of(&mut self, path: &[u8], perm: u32, meta: &Meta, owned: bool, made: BorrowedFd) -> Result<u32> {
+        if owned || perm & 0o6000 == 0 {
+            return Ok(perm);
+        }
+        let made = rustix::fs::fstat(made)?;
+        let is_owner = made.st_uid == meta.uid;
+        let is_group = is_owner && made.st_gid == meta.gid;
+        let lost = perm & (if is_owner { 0 } else { 0o4000 } | if is_group { 0 } else { 0o2000 });
+        if lost != 0 {
+            self.left_out.set_ids.add(path);
+        }
+        Ok(perm & !lost)
     }
 
     /// Sets the metadata of a new file that cannot be opened for reading. All changes go
@@ -262,7 +280,7 @@ impl<'a> LocalSink<'a> {
         })?;
         let owned = self.set_owner(path, meta, |uid, gid| chown(&by_fd, Some(uid), Some(gid)))?;
         if kind != FileType::Symlink {
-            let mode = Permissions::from_mode(perm_of(perm, owned));
+            let mode = Permissions::from_mode(self.perm_of(path, perm, meta, owned, fd.as_fd())?);
             self.attribute(path, "permissions", std::fs::set_permissions(&by_fd, mode))?;
         }
         let done = rustix::fs::utimensat(&fd, "", &times(meta), AtFlags::EMPTY_PATH);
@@ -468,11 +486,6 @@ impl Sink for LocalSink<'_> {
     }
 }
 
-/// Returns the permissions that a file gets. With another owner it must not be a set-id program.
-const fn perm_of(perm: u32, owned: bool) -> u32 {
-    if owned { perm } else { perm & 0o1777 }
-}
-
 /// Writes zeros for a hole.
 fn write_zeros(out: &mut impl Write, len: u64) -> Result<()> {
     std::io::copy(&mut std::io::repeat(0).take(len), out)?;
@@ -493,6 +506,30 @@ fn times(meta: &Meta) -> Timestamps {
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    /// Promise: a file keeps its set-user-id bit if its owner is that of the source, and its
+    /// set-group-id bit if owner and group are; what is lost is counted. The sticky bit stays.
+    #[test]
+    fn set_id_bits_follow_owner_and_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let made = file.metadata().unwrap();
+        let (uid, gid) = (made.uid(), made.gid());
+        for (uid, gid, owned, perm) in [
+            (uid, gid, false, 0o7755),
+            (uid, gid + 1, false, 0o5755),
+            (uid + 1, gid, false, 0o1755),
+            (uid + 1, gid + 1, false, 0o1755),
+            // They were set: under fakeroot only the C library shows it.
+            (uid + 1, gid + 1, true, 0o7755),
+        ] {
+            let meta = Meta { uid, gid, ..Meta::default() };
+            assert_eq!(sink.perm_of(b"x", 0o7755, &meta, owned, file.as_fd()).unwrap(), perm);
+            assert_eq!(sink.perm_of(b"x", 0o755, &meta, owned, file.as_fd()).unwrap(), 0o755);
+        }
+        assert_eq!(sink.left_out.set_ids.count, 3);
+    }
 
     /// Promise: a process that replaces a new file with a symbolic link or another file cannot
     /// redirect the changes of mode, owner and times.

@@ -245,6 +245,8 @@ struct LeftOut {
     sockets: Of,
     /// Owners that only root could set.
     owners: Of,
+    /// Set-user-id and set-group-id bits of files that have got another owner or group.
+    set_ids: Of,
     /// Files of the name that only the log may have.
     logs: Of,
 }
@@ -293,6 +295,7 @@ impl LeftOut {
             (&self.lists, "access control lists, which the target does not have"),
             (&self.sockets, "sockets, which a tar stream cannot contain"),
             (&self.owners, "owners, which only root can set"),
+            (&self.set_ids, "set-user-id or set-group-id bits, which no other owner or group gets"),
             (&self.logs, "log of another file system, whose name is kept for the log of the image"),
         ] {
             if *named > 0 && count > named {

@@ -102,7 +102,14 @@ impl Source for TarReader {
             let start = self.at;
             let place = || format!("tar header at byte {start}");
             let mut block = [0; BLOCK];
-            if !self.read_block(&mut block).with_place(place)? {
+            let read = self.read_block(&mut block);
+            // Of a few small files it is shorter than a block.
+            if empty && let Some(packed) = compression(&block) {
+                return Err(Error::new(format!(
+                    "compressed with {packed}; import what this makes of it: {packed} -dc FILE >FILE.tar"
+                )));
+            }
+            if !read.with_place(place)? {
                 if empty {
                     return Err(Error::new("no tar stream: the input is empty"));
                 }
@@ -110,11 +117,6 @@ impl Source for TarReader {
             }
             if block == [0; BLOCK] {
                 return self.drain();
-            }
-            if empty && let Some(packed) = compression(&block) {
-                return Err(Error::new(format!(
-                    "compressed with {packed}; decompress it: {packed} -dc FILE | spindle import - IMAGE"
-                )));
             }
             empty = false;
             let header = Header::from_byte_slice(&block);

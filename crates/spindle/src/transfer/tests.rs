@@ -386,6 +386,7 @@ fn bad_streams_are_refused() {
         (&b""[..], "input is empty"),
         (&[1; 700], "not a tar header"),
         (&[&b"\x1f\x8b"[..], &[0; 600]].concat(), "gzip -dc"),
+        (&[&b"\x1f\x8b"[..], &[0; 90]].concat(), "gzip -dc"),
         (&[5; 100], "ends in the middle"),
     ] {
         let failure = read_tar(bytes, &mut Notes::default()).unwrap_err().to_string();

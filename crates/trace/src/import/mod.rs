@@ -126,7 +126,7 @@ pub(crate) fn open(path: &Path, format: Option<&str>) -> Result<Box<dyn Source>>
             } else {
                 "the format of the trace was not detected; name it with --format (spindle trace import --list-formats)"
             };
-            Error::malformed(input.path(), "start", what)
+            Error::Unknown { path: input.path().to_owned(), what }
         })?,
     };
     (format.open)(input, &Settings::parse(format, settings)?)

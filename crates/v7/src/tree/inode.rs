@@ -181,6 +181,10 @@ impl Tree for V7 {
         }
     }
 
+    fn shows_unnamed(&self, ino: u16) -> bool {
+        self.lost_root.is_some() && ino == ROOT_INO
+    }
+
     fn dir_reserve(
         &self,
         tx: &Tx<'_>,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use spindle::check::{FfsRepair, FfsReport, LogEffect, Marking, Severity, remedy};
 use spindle::image::reasons;
+use std::collections::HashMap;
 
 #[derive(Serialize)]
 struct JsonReport<'a> {
@@ -79,13 +80,28 @@ pub fn show(out: &mut Output, image: &str, report: &FfsReport, log: Option<&LogE
         out.line(format!("{image}: the superblock cannot be used; using the copy at byte {at}"))?;
     }
     let mut phase = None;
+    let mut folded = HashMap::new();
+    if !log::log_enabled!(log::Level::Info) {
+        for hint in report.findings.iter().filter_map(|found| found.finding.hint()) {
+            *folded.entry(hint).or_insert(0) += 1;
+        }
+    }
     for found in &report.findings {
+        // Of many hints of a kind the first one stands for all.
+        let hints = found.finding.hint().and_then(|hint| Some((hint, folded.get_mut(hint)?)));
+        let line = match hints {
+            Some((_, 0)) => continue,
+            Some((hint, count)) if *count > 1 => {
+                format!("{} {hint} (-v lists them)", std::mem::take(count))
+            }
+            _ => found.to_string(),
+        };
         if phase != Some(found.phase) {
             phase = Some(found.phase);
             out.line(format!("** {}", found.phase))?;
         }
         let note = if found.severity == Severity::Note { "note: " } else { "" };
-        out.line(format!("{note}{}", crate::text::printable(found.to_string().as_bytes())))?;
+        out.line(format!("{note}{}", crate::text::printable(line.as_bytes())))?;
     }
     if report.unlisted > 0 {
         out.line(format!("{} more are not listed", report.unlisted))?;
