@@ -2,13 +2,20 @@
 
 use serde_json::Value;
 use spindle::control::{Answering, Request};
+use spindle::growfs::Resize;
 use spindle::mounted::MountedImage;
 use spindle::quota::QuotaFiles;
 use spindle::set::Report;
 use spindle::{Error, OpenOptions, Result};
-use spindle_clock::Mutex;
+use spindle_clock::{Clock, Mutex, SystemClock};
 use spindle_fuse::{MountOptions, Remounter};
+use spindle_vfs::Ino;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often, and how many times, one looks whether the kernel has let go of removed files.
+const FORGET_LOOK: Duration = Duration::from_millis(50);
+const FORGET_TRIES: u32 = 20;
 
 /// A mount that this process serves.
 pub struct Mount {
@@ -71,16 +78,46 @@ impl Mount {
         Ok(())
     }
 
+    /// Makes the file system larger.
+    fn grow(&self, size: Option<u64>, force: bool, report: &mut Report<'_>) -> Result<Resize> {
+        let options = self.options.lock();
+        if options.read_only {
+            return Err(Error::new("it is mounted read-only; unmount it, or remount it with rw"));
+        }
+        let growing = self.image.plan_growth(size, force)?;
+        if growing.growth.is_nothing() {
+            return Ok(growing.growth);
+        }
+        let open = self.open_options(&options);
+        self.while_paused(|references| self.image.grow(&growing, &open, references, report))
+    }
+
     /// Opens the image again as the options say.
     fn reopen(&self, options: &MountOptions) -> Result<()> {
-        let open = OpenOptions {
+        let open = self.open_options(options);
+        self.while_paused(|references| self.image.reopen(&open, references))
+    }
+
+    fn open_options(&self, options: &MountOptions) -> OpenOptions {
+        OpenOptions {
             read_only: options.read_only,
             force: options.force,
             atime: options.atime,
             quotas: quota_files(options),
             ..self.opened.clone()
-        };
-        self.remounter.while_paused(|references| self.image.reopen(&open, references))
+        }
+    }
+
+    /// Calls `work` while no request is served. Before, the kernel has let go of the files that
+    /// were removed, unless they stay open.
+    fn while_paused<T>(&self, work: impl FnOnce(&[(Ino, u64)]) -> T) -> T {
+        let mut tries = 0;
+        let is_ready = |references: &[(Ino, u64)]| !self.image.has_removed(references);
+        while tries < FORGET_TRIES && !self.remounter.while_paused(is_ready) {
+            SystemClock.sleep(FORGET_LOOK);
+            tries += 1;
+        }
+        self.remounter.while_paused(work)
     }
 }
 
@@ -101,6 +138,7 @@ impl Answering for Mount {
                 self.remounter.unmount().map_err(|error| Error::new(error.to_string()))?;
                 Ok(Value::Null)
             }
+            Request::Grow { size, force } => serde_json::to_value(self.grow(*size, *force, report)?),
             Request::Describe => {
                 let (dir, detached) = (self.remounter.mount_point(), self.remounter.is_detached());
                 serde_json::to_value(self.image.describe(dir, detached)?)

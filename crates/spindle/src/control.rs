@@ -49,6 +49,15 @@ pub enum Request {
     Snapshot(Vec<u8>),
     /// List the snapshots; the answer is a list of [`Snapshot`](crate::snapshot::Snapshot)s.
     Snapshots,
+    /// Make the file system larger: to this number of bytes, or to the end of its file, partition
+    /// or device; over another file system, too, with `force`. The answer is a
+    /// [`Resize`](crate::growfs::Resize).
+    Grow {
+        /// Bytes.
+        size: Option<u64>,
+        /// Over another file system, too.
+        force: bool,
+    },
     /// Change the mount as these options of `-o` say.
     Remount(String),
     /// Unmount it; any user may ask for that if the mount allows it. The answer comes when the

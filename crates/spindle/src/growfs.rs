@@ -7,7 +7,7 @@ use crate::error::{Context, Error, Result};
 use crate::image::open_device_unlocked;
 use crate::newfs::{clock, rng};
 use crate::occupied::{Space, found_in};
-use spindle_device::{Device, FileDevice, OpenOptions, Part, Spec, partitions};
+use spindle_device::{Claim, Device, FileDevice, OpenOptions, Part, Spec, partitions};
 use spindle_ffs::check::Report;
 use spindle_ffs::{FoundLog, Superblock, growfs};
 use std::sync::Arc;
@@ -74,15 +74,15 @@ impl Growing {
         Ok(())
     }
 
-    /// Makes the file system larger. `progress` hears of each new cylinder group, and how many
-    /// there are; it may still end the work.
+    /// Makes the file system larger, which nobody uses; `claim` is that of its device. `progress`
+    /// hears of each new cylinder group, and how many there are; it may still end the work.
     ///
     /// # Errors
     /// If the file system is in use, damaged or cannot be written, or is another one than was
     /// planned for; errors of the device.
-    pub fn grow(&self, progress: &mut dyn FnMut(u32, u32) -> Result<()>) -> Result<Grown> {
+    pub fn grow(&self, claim: Claim, progress: &mut dyn FnMut(u32, u32) -> Result<()>) -> Result<Grown> {
         let Self { spec, has, wanted, growth } = self;
-        let options = OpenOptions::read_write();
+        let options = OpenOptions { claim, ..OpenOptions::read_write() };
         if wanted <= has {
             return grow_on(&spec.open(&options)?, *wanted, growth, progress).context(spec);
         }

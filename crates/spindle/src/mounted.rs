@@ -3,9 +3,11 @@
 //!
 //! A remount closes the file system as an unmount does and opens it as a mount does, so that the
 //! same checks, locks and recovery apply. The front-end keeps its inodes: it brings its references.
+//! While it is closed it can be made larger.
 
 use crate::control::Name;
 use crate::error::{Context, Error, Result};
+use crate::growfs::{Growing, Resize};
 use crate::image::{Image, OpenOptions, Opened, reasons};
 use crate::quota::{Sheet, Task};
 use crate::set::{Change, MountedSet, Outcome, Progress, Report};
@@ -69,13 +71,53 @@ impl MountedImage {
         }
     }
 
+    /// Returns true if the front-end has one of these references to a file that was removed: it
+    /// would lose its contents if the file system was closed.
+    pub fn has_removed(&self, references: &[(Ino, u64)]) -> bool {
+        self.image.read().as_ref().is_some_and(|image| has_removed(&**image.fs(), references))
+    }
+
     /// Opens the file system again as `options` say. The front-end does not use it meanwhile, and
     /// has these references. If that is refused, everything is as it was.
     ///
     /// # Errors
-    /// If it is not safe to write, or is used by others; if something cannot be written; or if its
-    /// set is being changed.
+    /// If it is not safe to write, or is used by others; if files that were removed are still open;
+    /// if something cannot be written; or if its set is being changed.
     pub fn reopen(&self, options: &OpenOptions, references: &[(Ino, u64)]) -> Result<()> {
+        self.while_closed(options, references, |_| Ok(()))
+    }
+
+    /// Returns what the file system becomes if it grows, as [`Growing::plan`].
+    ///
+    /// # Errors
+    /// As [`Growing::plan`].
+    pub fn plan_growth(&self, size: Option<u64>, force: bool) -> Result<Growing> {
+        self.look(|image| Growing::plan(&self.place(image), size, force))
+    }
+
+    /// Makes the file system larger and opens it again, as [`Self::reopen`].
+    ///
+    /// # Errors
+    /// As [`Self::reopen`], and [`Growing::grow`].
+    pub fn grow(
+        &self,
+        growing: &Growing,
+        options: &OpenOptions,
+        references: &[(Ino, u64)],
+        report: &mut Report<'_>,
+    ) -> Result<Resize> {
+        let mut each_group =
+            |done: u32, total: u32| report(Progress { done: done.into(), total: total.into() });
+        self.while_closed(options, references, |claim| Ok(growing.grow(claim, &mut each_group)?.growth))
+    }
+
+    /// Closes the file system, does `work` on its device, and opens it again.
+    fn while_closed<T>(
+        &self,
+        options: &OpenOptions,
+        references: &[(Ino, u64)],
+        work: impl FnOnce(Claim) -> Result<T>,
+    ) -> Result<T> {
         let Some(_alone) = self.changing.try_write() else {
             return Err(Error::new("the members of the set are being changed"));
         };
@@ -86,6 +128,15 @@ impl MountedImage {
         if !(options.read_only || image.objections().is_empty() || overridden) {
             return Err(Error::new(reasons(image.objections())));
         }
+        if has_removed(&**image.fs(), references) {
+            return Err(Error::new("files that were removed are still open; close them first"));
+        }
+        if !options.read_only && image.tree.is_damaged() {
+            return Err(Error::new(
+                "damage was met since it was mounted, or metadata that could not be read; unmount it, and \
+                 check it with spindle fsck",
+            ));
+        }
         let spec = self.place(image);
         image.fs().unmount()?;
         *now = None;
@@ -95,6 +146,7 @@ impl MountedImage {
             Claim::Checked => Claim::Kept,
             claim => claim,
         };
+        let done = work(claim);
         let open = |read_only| -> Result<Image> {
             let image = Image::open(&spec, &OpenOptions { read_only, claim, ..options.clone() })?;
             if !read_only {
@@ -114,7 +166,7 @@ impl MountedImage {
             opened => opened,
         };
         *now = Some(image?);
-        refused.map_or(Ok(()), Err)
+        refused.map_or(done, Err)
     }
 
     /// Sets when reading changes access times.
@@ -242,6 +294,10 @@ impl MountedImage {
         let reason = "it could not be opened again at a remount; unmount it".to_owned();
         spindle_device::Error::Unusable { device: self.spec.to_string(), reason }.into()
     }
+}
+
+fn has_removed(fs: &dyn FileSystem, references: &[(Ino, u64)]) -> bool {
+    references.iter().any(|&(ino, _)| fs.getattr(ino).is_ok_and(|attr| attr.nlink == 0))
 }
 
 impl FileSystem for MountedImage {

@@ -1,15 +1,16 @@
-//! What is asked of a mount while it ends.
+//! What is asked of a mount while it ends, or while its file system is closed for a moment.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use spindle::mounted::MountedImage;
-use spindle::{Image, OpenOptions};
+use spindle::{Error, Image, OpenOptions};
 use spindle_clock::ManualClock;
 use spindle_device::{MemoryDevice, Part, Spec};
 use spindle_ffs::Superblock;
+use spindle_ffs::check::{Options, check};
 use spindle_ffs::newfs::{Parameters, Plan, write};
 use spindle_ffs::tunefs::Tuning;
-use spindle_vfs::FileSystem;
+use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 
 /// Promise: a change that is asked for while a mount ends is done before the file system is marked
 /// clean, or refused: the unmount leaves it clean.
@@ -45,4 +46,51 @@ fn requests_leave_an_ending_mount_clean() {
         let left = spec.open(&spindle_device::OpenOptions::read_only()).unwrap();
         assert!(Superblock::open(&*left).unwrap().is_clean(), "round {round}");
     }
+}
+
+/// Promise: growth that is interrupted or refused leaves the mount as it was; after it, references
+/// are what they were.
+#[test]
+fn growth_that_fails_changes_nothing() {
+    let plan = Plan::new(&Parameters::new(4 << 20)).unwrap();
+    let device = MemoryDevice::new(4 << 20);
+    let (clock, mut rng) = (ManualClock::at(1_700_000_000), SmallRng::seed_from_u64(3));
+    write(&plan, &device, &clock, &mut rng, &mut |_, _| ()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), device.to_bytes()).unwrap();
+    let spec = Spec { path: file.path().to_owned(), part: Part::Whole };
+    let options = OpenOptions::read_write();
+    let mounted = MountedImage::new(spec.clone(), Image::open(&spec, &options).unwrap());
+    let node = NewNode::new(FileKind::Regular, 0o644);
+    let made = mounted.create(mounted.root(), b"file", &node, Privilege::Root).unwrap();
+    mounted.write(made.ino, 0, b"text", Privilege::User).unwrap();
+    let text = || {
+        let mut text = [0; 4];
+        mounted.read(made.ino, 0, &mut text).unwrap();
+        text
+    };
+    let references = [(made.ino, 1)];
+    let growing = mounted.plan_growth(Some(64 << 20), false).unwrap();
+
+    let blocks = mounted.statfs().unwrap().blocks;
+    let mut end = |_| Err(Error::new("interrupted"));
+    let ended = mounted.grow(&growing, &options, &references, &mut end).unwrap_err();
+    assert!(ended.to_string().contains("interrupted"), "{ended}");
+    assert_eq!((mounted.statfs().unwrap().blocks, &text()), (blocks, b"text"));
+    assert_eq!(file.as_file().metadata().unwrap().len(), 4 << 20);
+
+    mounted.unlink(mounted.root(), b"file").unwrap();
+    let removed = mounted.grow(&growing, &options, &references, &mut |_| Ok(())).unwrap_err();
+    assert!(removed.to_string().contains("removed are still open"), "{removed}");
+    assert_eq!(&text(), b"text");
+    mounted.forget(made.ino, 1);
+
+    let kept = mounted.create(mounted.root(), b"kept", &node, Privilege::Root).unwrap();
+    mounted.grow(&growing, &options, &[(kept.ino, 1)], &mut |_| Ok(())).unwrap();
+    assert!(mounted.statfs().unwrap().blocks > 8 * blocks);
+    assert_eq!(mounted.getattr(kept.ino).unwrap().size, 0);
+    mounted.forget(kept.ino, 1);
+    mounted.unmount().unwrap();
+    let left = spec.open(&spindle_device::OpenOptions::read_only()).unwrap();
+    assert!(check(&*left, &Options::default(), &mut |_| ()).unwrap().findings.is_empty());
 }

@@ -8,8 +8,10 @@ use crate::{interrupt, logger, text};
 use serde::Serialize;
 use spindle::LogNote;
 use spindle::check::LogEffect;
+use spindle::control::{Name, Request, request};
 use spindle::growfs::{Growing, Planned, Resize, Shrinking};
-use spindle_device::Spec;
+use spindle::set;
+use spindle_device::{Claim, Spec};
 use spindle_report::number;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -19,8 +21,9 @@ use std::process::ExitCode;
 ///
 /// The file system grows to the end of its file, partition or device, or to the size that is given.
 /// A file that holds nothing but the file system becomes longer if that takes it. The file system
-/// must not be mounted. It is checked first, and must be without problems; what is in its log is
-/// replayed.
+/// is checked first, and must be without problems; what is in its log is replayed. It may be
+/// mounted, also to become larger: programs that use it wait meanwhile, and files that were removed
+/// must not be open.
 ///
 /// Everything is planned in memory, and checked there, before the file system is changed. If
 /// growing is interrupted, repair the file system (fsck -y), which loses nothing, and grow it
@@ -114,21 +117,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let growing = Growing::plan(&spec, args.size, args.force)?;
     let growth = growing.growth;
     let written = !growth.is_nothing() && !args.dry_run;
-    if args.dry_run {
+    if args.dry_run && !Name::of_image(&spec)?.is_taken() {
         growing.examine()?;
     }
     if written {
         if !args.yes && std::io::stdin().is_terminal() && !agreed("Grow", image, &growth)? {
             return Err(Failure::new(format!("{image}: not changed")));
         }
-        let bar = Progress::of_fraction("growing");
-        let grown = growing.grow(&mut |done, total| {
-            bar.set_fraction(Some(f64::from(done) / f64::from(total)));
-            interrupt::check()
-        })?;
-        if let Some(blocks) = grown.recovered {
-            logger::note(format_args!("{image}: {}", log_note(&LogNote::Recovered { blocks })));
-        }
+        grow(args, &spec, &growing)?;
     }
     let mut out = Output::stdout();
     if args.json {
@@ -138,6 +134,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes it larger, or has the process do it that has mounted it.
+fn grow(args: &Args, spec: &Spec, growing: &Growing) -> Result<()> {
+    let bar = Progress::of_fraction("growing");
+    #[allow(clippy::cast_precision_loss)] // For people.
+    let show = |done: u64, total: u64| {
+        bar.set_fraction(Some(done as f64 / total.max(1) as f64));
+        interrupt::check()
+    };
+    let asked = Request::Grow { size: args.size, force: args.force };
+    let mut each_group = |progress: set::Progress| show(progress.done, progress.total);
+    if request::<Resize>(&Name::of_image(spec)?, &asked, &mut each_group).context(spec)?.is_some() {
+        return Ok(());
+    }
+    let grown = growing.grow(Claim::Kept, &mut |done, total| show(done.into(), total.into()))?;
+    if let Some(blocks) = grown.recovered {
+        logger::note(format_args!("{}: {}", args.image, log_note(&LogNote::Recovered { blocks })));
+    }
+    Ok(())
 }
 
 /// Makes it smaller.

@@ -210,6 +210,51 @@ fn remounts() {
     }
 }
 
+/// Promise: a UFS grows while it is mounted: what programs have open and write meanwhile stays, and
+/// the space is there at once. Neither this nor another remount takes the contents from a file that
+/// was removed and is open.
+#[test]
+fn growth_of_a_mount() {
+    let bench = Bench::new();
+    let device = Loop::over(&bench, "disk", "64m");
+    for (image, new) in [("a.img", "-O2"), (&*device.0, "-O2"), ("b.img", "-O1 --dialect sun")] {
+        bench.ok(&format!("newfs {new} -s 24m {image}"));
+        let image = &bench.path(image).display().to_string();
+        let script = r#"mount -t spindle "$IMAGE" mnt
+            refused() {
+                if spindle growfs -y -s 64m "$1" 2>error; then exit 1; fi
+                grep "$2" error
+            }
+            echo text >mnt/file
+            exec 3<mnt/file
+            echo gone >mnt/removed
+            exec 4<mnt/removed
+            rm mnt/removed
+            refused mnt "removed are still open"
+            fails "removed are still open" mount -o remount,userquota mnt
+            [ "$(cat <&4)" = gone ]
+            exec 4<&-
+            before=$(stat -f -c %b mnt)
+            rm -f stop
+            (n=0; while [ ! -e stop ]; do n=$((n + 1)); echo $n >mnt/w$n; echo $n >last; done) &
+            until [ -s last ]; do :; done
+            spindle growfs -N -s 64m mnt | grep "would grow"
+            spindle growfs -y -s 64m mnt | grep "grown from 24 MiB to 64 MiB"
+            [ "$(stat -f -c %b mnt)" -gt $((2 * before)) ]
+            touch stop
+            wait
+            [ "$(cat <&3)" = text ]
+            for n in $(seq "$(cat last)"); do [ "$(cat mnt/w$n)" = $n ]; done
+            head -c 40M /dev/zero >mnt/large
+            spindle growfs -y -s 64m "$IMAGE" | grep "has all the space already"
+            mount -o remount,ro mnt
+            refused mnt "mounted read-only"
+            umount mnt"#;
+        in_namespace(&bench, &format!("IMAGE={image}\n{script}"));
+        bench.check(image);
+    }
+}
+
 /// Promise: what is not safe to write, or is read by others, stays read-only, with the reason.
 #[test]
 fn refused_remounts() {

@@ -8,7 +8,7 @@ use crate::format::superblock::Superblock;
 use spindle_vfs::{Error, Result};
 
 /// What a file system becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Resize {
     /// Bytes before.
     pub old_bytes: u64,
