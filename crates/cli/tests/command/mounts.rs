@@ -238,15 +238,15 @@ fn growth_of_a_mount() {
             rm -f stop
             (n=0; while [ ! -e stop ]; do n=$((n + 1)); echo $n >mnt/w$n; echo $n >last; done) &
             until [ -s last ]; do :; done
-            spindle growfs -N -s 64m mnt | grep "would grow"
-            spindle growfs -y -s 64m mnt | grep "grown from 24 MiB to 64 MiB"
-            [ "$(stat -f -c %b mnt)" -gt $((2 * before)) ]
+            spindle growfs -N -s 48m mnt | grep "would grow"
+            spindle growfs -y -s 48m mnt | grep "grown from 24 MiB to 48 MiB"
+            [ "$(stat -f -c %b mnt)" -gt $((3 * before / 2)) ]
             touch stop
             wait
             [ "$(cat <&3)" = text ]
             for n in $(seq "$(cat last)"); do [ "$(cat mnt/w$n)" = $n ]; done
-            head -c 40M /dev/zero >mnt/large
-            spindle growfs -y -s 64m "$IMAGE" | grep "has all the space already"
+            head -c 30M /dev/zero >mnt/large
+            spindle growfs -y -s 48m "$IMAGE" | grep "has all the space already"
             mount -o remount,ro mnt
             refused mnt "mounted read-only"
             umount mnt"#;
