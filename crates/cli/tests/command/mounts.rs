@@ -249,6 +249,7 @@ fn growth_of_a_mount() {
             spindle growfs -y -s 48m "$IMAGE" | grep "has all the space already"
             mount -o remount,ro mnt
             refused mnt "mounted read-only"
+            exec 3<&-
             umount mnt"#;
         in_namespace(&bench, &format!("IMAGE={image}\n{script}"));
         bench.check(image);
