@@ -265,7 +265,7 @@ mod tests {
         );
     }
 
-    /// Promise: of an interruption only the outermost object is named, also if it comes by a reader.
+    /// Promise: of an interruption only the outermost object is named, also by a reader.
     #[test]
     fn interruptions_name_one_object() {
         let within = |error: Error| error.within("c.img: /b/1").within("/a/1").within("a.img").to_string();

@@ -107,13 +107,20 @@ impl Owner {
 /// # Errors
 /// Those of the device.
 pub(crate) fn known_in(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Option<String>> {
+    let space = Space::New(bytes.clone());
+    Ok(known(disk)?.into_iter().find(|owner| space.is_taken_by(&owner.bytes)).map(|owner| owner.what))
+}
+
+/// Returns the file systems at the beginning of a disk and in its partitions.
+fn known(disk: &Arc<dyn Device>) -> Result<Vec<Owner>> {
     let whole = disk.info().size_bytes;
     let table = partitions(&**disk)?;
     let has_table = table.scheme.is_some();
     let parts = table.partitions.into_iter().map(|part| (part.start_bytes, part.size_bytes, true));
+    let mut owners = Vec::new();
     for (start, len, is_part) in std::iter::once((0, whole, !has_table)).chain(parts) {
         let len = len.min(whole.saturating_sub(start));
-        if len == 0 || start == bytes.start || start >= bytes.end {
+        if len == 0 {
             continue;
         }
         let window = Window::new(Arc::clone(disk), start, len, disk.info().name.clone())?;
@@ -123,13 +130,12 @@ pub(crate) fn known_in(disk: &Arc<dyn Device>, bytes: &Range<u64>) -> Result<Opt
             Err(_) if is_part => foreign_in(&window)?,
             Err(_) => None,
         };
-        if let Some((found_len, what)) = found
-            && start.saturating_add(found_len.unwrap_or(len)) > bytes.start
-        {
-            return Ok(Some(format!("{what} at byte {start}")));
-        }
+        let owner = |(found, what): (Option<u64>, String)| {
+            Owner::new(start, Some(found.unwrap_or(len)), &what, start, false)
+        };
+        owners.extend(found.map(owner));
     }
-    Ok(None)
+    Ok(owners)
 }
 
 /// Returns what this program does not read and begins a device, with its length, as far as that is
@@ -150,7 +156,10 @@ pub(crate) fn found_in(disk: &Arc<dyn Device>, space: &Space) -> Result<Option<S
     if bytes.is_empty() {
         return Ok(None);
     }
-    let mut owners = Vec::new();
+    let (mut owners, mut end) = match space {
+        Space::New(bytes) => (known(disk)?, bytes.start),
+        Space::Added { .. } => (Vec::new(), 0),
+    };
     let mut left = SEARCH_BYTES;
     // What is whole there is in the way, whatever else is found.
     let is_certain = |owner: &Owner| !owner.is_copy && space.is_taken_by(&owner.bytes);
@@ -158,10 +167,6 @@ pub(crate) fn found_in(disk: &Arc<dyn Device>, space: &Space) -> Result<Option<S
     if let Some(found) = look(disk, own, &mut left, &mut owners, &is_certain)? {
         return Ok(Some(found.what));
     }
-    let mut end = match space {
-        Space::New(bytes) => bytes.start,
-        Space::Added { .. } => 0,
-    };
     while end > 0 && left > 0 {
         let start = end.saturating_sub(STEP_BYTES);
         look(disk, start..end, &mut left, &mut owners, &|_| false)?;
@@ -387,6 +392,22 @@ mod tests {
             disk.write_at(end, &vec![0; usize::try_from(96 * MIB - end).unwrap()]).unwrap();
             assert_eq!(new(&disk, 30 * MIB..90 * MIB), None, "{kind}");
         }
+    }
+
+    /// Promise: the content of a file system that begins too far before to be searched is none of
+    /// its own either.
+    #[test]
+    fn contents_of_far_ones_are_not_in_the_way() {
+        let disk = empty(96);
+        put_ext(&disk, 0, 60 * MIB);
+        put_ufs(&disk, Format::Ufs2, 50 * MIB + 512, 20 * MIB);
+        disk.write_at(60 * MIB, &vec![0; 36 << 20]).unwrap();
+        // Only what is known of the beginning says so: the search begins behind it.
+        let owners = known(&disk).unwrap();
+        assert_eq!(owners.len(), 1);
+        let image = Owner::new(50 * MIB + 512, Some(20 * MIB), "a UFS2", 50 * MIB + 512 + (64 << 10), false);
+        assert!(image.is_within(&owners[0]));
+        assert_eq!(new(&disk, 61 * MIB..90 * MIB), None);
     }
 
     /// Promise: in front of a disk without a label, and in each partition, also what this program

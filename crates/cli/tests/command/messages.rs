@@ -39,7 +39,9 @@ fn named_commands_work_as_printed() {
     bench.ok("import src a.img");
     assert_eq!(bench.run("dump -f a.dump a.img").code, 0);
     let spindle = env!("CARGO_BIN_EXE_spindle");
-    bench.shell(&format!("mkdir bin; ln -s {spindle} bin/spindle; tar -c -C src -f a.tar file"));
+    bench.shell(&format!(
+        "cp a.img b.img; mkdir bin; ln -s {spindle} bin/spindle; tar -c -C src -f a.tar file"
+    ));
     bench.shell("for p in gzip xz bzip2 zstd; do $p -c <a.img >disk.$p; $p -c <a.tar >tar.$p; done");
     let run = |said: &str, before: &str, after: &str, file: &str| {
         let (_, command) = said.split_once(before).unwrap_or_else(|| panic!("{said}"));
@@ -50,7 +52,7 @@ fn named_commands_work_as_printed() {
         let said = bench.run(&format!("ls disk.{program}")).err;
         run(&said, "decompress it first: ", ";", &format!("disk.{program}"));
         bench.shell("cmp a.img disk.img; rm disk.img");
-        for target in ["new.img", "a.img:/"] {
+        for target in ["new.img", "b.img:/"] {
             let said = bench.run(&format!("import tar.{program} {target}")).err;
             run(&said, "what this makes of it: ", "\n", &format!("tar.{program}"));
             assert_eq!(bench.run(&format!("import --force tar.{program}.tar {target}")).code, 0);

@@ -128,18 +128,27 @@ impl Layout {
             // A copy stands behind the end. The table of files is only where the first one says.
             Self::Ntfs => {
                 let bytes = le::<2>(sector, 11)?;
-                let table = le::<8>(sector, 48)?.checked_mul(u64::from(*sector.get(13)?))?;
-                let mut found = [0; SECTOR];
-                let is_first =
-                    table.checked_mul(bytes).and_then(|table| at.checked_add(table)).is_some_and(|place| {
-                        disk.read_at(place, &mut found).is_ok() && found.starts_with(b"FILE")
-                    });
-                if is_first { 0 } else { le::<8>(sector, 40)?.checked_mul(bytes)? }
+                let clusters = le::<8>(sector, 48)?;
+                let table = clusters.checked_mul(u64::from(*sector.get(13)?))?.checked_mul(bytes)?;
+                if has_table(disk, at.checked_add(table)?) {
+                    0
+                } else {
+                    le::<8>(sector, 40)?.checked_mul(bytes)?
+                }
             }
             _ => usual,
         };
-        at.checked_sub(before)
+        // A place in front of the disk is damage: what stands here begins here then.
+        at.checked_sub(before).or_else(|| at.checked_sub(usual))
     }
+}
+
+/// Returns true if the table of files of NTFS may stand at byte `at` of a disk.
+fn has_table(disk: &dyn Device, at: u64) -> bool {
+    let mut sector = vec![0; disk.info().sector_bytes as usize];
+    let is_there = at.checked_add(sector.len() as u64).is_some_and(|end| end <= disk.info().size_bytes);
+    // What cannot be read may be one.
+    is_there && (disk.read_at(at, &mut sector).is_err() || sector.starts_with(b"FILE"))
 }
 
 /// Returns the bytes of a block of a superblock of ext2 to ext4.
@@ -339,6 +348,10 @@ mod tests {
             (last + 40, &[0xe8, 3]),
         ];
         assert_eq!(found(&disk(&ntfs), last as u64), Some((MIB, Some(1001 * 512), true)));
+        // A first one that has lost its table of files, on a disk with no room before it.
+        let mut first = ntfs.map(|(at, bytes)| (at - last, bytes));
+        first[4].1 = &[0, 0, 0, 1];
+        assert_eq!(found(&disk(&first), 0), Some((MIB, Some(((1 << 24) + 1) * 512), false)));
     }
 
     /// Promise: what only has the two bytes of the magic number of ext2 is none.
