@@ -42,6 +42,8 @@ pub struct Shape {
     pub quotas_inside: bool,
     /// Sectors of its log.
     pub log_sectors: u64,
+    /// Its workloads make and remove snapshots.
+    pub snapshots: bool,
 }
 
 /// The kind of mount while a workload runs.
@@ -99,6 +101,8 @@ pub struct Image {
     pub log: LogUse,
     /// The kind of mount while a workload runs.
     pub mounting: Mounting,
+    /// Its workloads make and remove snapshots.
+    pub snapshots: bool,
 }
 
 /// Returns the formats with a log, the most important one first.
@@ -133,6 +137,7 @@ pub fn shapes() -> Vec<Shape> {
         mounting: Mounting::Plain,
         quotas_inside: false,
         log_sectors: LOG_SECTORS,
+        snapshots: false,
     };
     let mounted = |name, mounting| Shape { mounting, ..named(name, shape(4096, 512)) };
     vec![
@@ -190,7 +195,7 @@ pub fn snapshot_shapes() -> Vec<Shape> {
     let shape = |mut shape: Shape| {
         let (_, name) = named.into_iter().find(|(of, _)| *of == shape.name)?;
         shape.parameters.size_bytes *= 2;
-        Some(Shape { name, log_sectors: LOG_SECTORS_WITH_SNAPSHOTS, ..shape })
+        Some(Shape { name, log_sectors: LOG_SECTORS_WITH_SNAPSHOTS, snapshots: true, ..shape })
     };
     shapes().into_iter().filter_map(shape).collect()
 }
@@ -323,6 +328,15 @@ impl Image {
         shapes().iter().map(|shape| Self::new(shape, log)).collect()
     }
 
+    /// Makes those for workloads that make snapshots.
+    ///
+    /// # Panics
+    /// If one cannot be made.
+    #[must_use]
+    pub fn for_snapshots() -> Vec<Self> {
+        snapshot_shapes().iter().map(|shape| Self::new(shape, LogUse::Wanted)).collect()
+    }
+
     /// Makes an image with a log, or without.
     ///
     /// # Panics
@@ -332,8 +346,9 @@ impl Image {
         let sector_bytes = shape.parameters.sector_bytes;
         let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes).with_sectors(sector_bytes));
         let limits = Self::make(shape, &device, log).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
-        let (name, mounting) = (shape.name, shape.mounting);
-        Self { name, bytes: device.to_bytes(), sector_bytes, limits, log: LogUse::IfThere, mounting }
+        let Shape { name, mounting, snapshots, .. } = *shape;
+        let (bytes, log) = (device.to_bytes(), LogUse::IfThere);
+        Self { name, bytes, sector_bytes, limits, log, mounting, snapshots }
     }
 
     fn make(shape: &Shape, device: &Arc<MemoryDevice>, log: LogUse) -> Result<Limits> {

@@ -192,6 +192,9 @@ impl Subject for Image {
     fn limits(&self) -> &Limits {
         &self.limits
     }
+    fn makes_snapshots(&self) -> bool {
+        self.snapshots
+    }
     fn prepare(&self, workload: Workload) -> Result<FaultTest, String> {
         FaultTest::new(self, workload)
     }
