@@ -162,7 +162,7 @@ impl FaultTest {
         if case.phase == Phase::Recovery {
             let _ = mounted(device);
         } else if let Ok(fs) = images::open(device.clone(), clock.clone(), LogUse::IfThere) {
-            let mut driver = Driver::new(&fs);
+            let mut driver = Driver::of_ffs(&fs);
             for (n, step) in self.expected.workload.steps.iter().enumerate() {
                 clock.advance(1);
                 if driver.apply(&step.op, n as u64, usize::MAX).is_ok() {
