@@ -289,6 +289,11 @@ pub fn run_image<T>(name: &str, options: &OpenOptions, work: impl FnOnce(&Image)
         let _ = image.unmount();
         return Err(objections).context(format_args!("{name} cannot be written"));
     }
+    work_in(name, image, work)
+}
+
+/// Calls `work` with an open image, and unmounts it. Returns the first failure.
+pub fn work_in<T>(name: &str, image: Image, work: impl FnOnce(&Image) -> Result<T>) -> Result<T> {
     print_log_notes(&name, &image);
     let done = work(&image);
     let is_damaged = !image.fs().passed_over().is_empty();

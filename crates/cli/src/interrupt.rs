@@ -51,8 +51,10 @@ pub fn check() -> spindle::Result<()> {
     if received().is_some() { Err(spindle::Error::interrupted()) } else { Ok(()) }
 }
 
-/// Waits until `fd` is ready or `timeout` has passed; fails if a signal comes first.
+/// Waits until `fd` is ready or `timeout` has passed; fails if a signal comes first, or has come
+/// before: a buffer that is dropped then tries to write once more.
 fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io::Result<()> {
+    check().map_err(io::Error::other)?;
     let signals = WATCH.get().map(|watch| PollFd::new(watch.signals.as_fd(), PollFlags::POLLIN));
     let mut fds: Vec<_> = signals.into_iter().collect();
     fds.extend(fd.map(|(fd, events)| PollFd::new(fd, events)));

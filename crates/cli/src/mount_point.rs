@@ -3,6 +3,8 @@
 use crate::error::{Failure, Result};
 use crate::text;
 use spindle::control::{Name, Request, request};
+use spindle::detect::{Found, detect};
+use spindle::image::open_device_unlocked;
 use spindle::mounted::Description;
 use spindle::set::{MountedAt, Named, NamedMount};
 use spindle::{Spec, partition};
@@ -36,6 +38,17 @@ pub fn of_image(spec: &Spec) -> Option<MountedAt> {
 pub fn place(at: &MountedAt) -> String {
     let dir = text::quoted(at.dir.as_bytes());
     if at.detached { format!("and in use, but detached from {dir} (umount -l)") } else { format!("on {dir}") }
+}
+
+/// Refuses a fast file system that is mounted and may change; `instead` says what else can be done
+/// with a snapshot of it.
+pub fn refuse_changing(spec: &Spec, instead: &str) -> Result<()> {
+    let Some(at) = of_image(spec).filter(|at| !at.read_only) else { return Ok(()) };
+    if !matches!(detect(&*open_device_unlocked(spec)?), Ok(Found::Ffs(_))) {
+        return Ok(());
+    }
+    let place = place(&at);
+    Err(Failure::new(format!("{spec}: is mounted {place}, and changes; {instead}, or unmount it")))
 }
 
 /// Returns the image that is mounted on the directory `name`; none if that is no directory.

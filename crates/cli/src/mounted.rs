@@ -92,6 +92,19 @@ impl Mount {
         self.while_paused(|references| self.image.grow(&growing, &open, references, report))
     }
 
+    /// Makes a snapshot that has all that programs have written, and shows its name.
+    fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+        if let Err(error) = self.remounter.write_back() {
+            return Err(Error::new(format!(
+                "no snapshot, because the kernel keeps what was written: {error}"
+            )));
+        }
+        let dir = self.image.make_snapshot(path)?;
+        let name = path.rsplit(|&byte| byte == b'/').find(|name| !name.is_empty()).unwrap_or_default();
+        self.remounter.show_name(dir, name);
+        Ok(())
+    }
+
     /// Opens the image again as the options say.
     fn reopen(&self, options: &MountOptions) -> Result<()> {
         let open = self.open_options(options);
@@ -132,7 +145,10 @@ impl Answering for Mount {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
             Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
-            Request::Snapshot(path) => serde_json::to_value(self.image.make_snapshot(path)?),
+            Request::Snapshot(path) => {
+                self.make_snapshot(path)?;
+                Ok(Value::Null)
+            }
             Request::Snapshots => serde_json::to_value(self.image.snapshots(report)?),
             Request::Unmount => {
                 self.remounter.unmount().map_err(|error| Error::new(error.to_string()))?;

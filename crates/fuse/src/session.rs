@@ -11,6 +11,7 @@
 //! write back late pages and detaches the mount. If the mount is still in use after [`GRACE`],
 //! `join` returns nevertheless; later accesses are refused, or fail when the daemon ends.
 
+use crate::convert::NodeIds;
 use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
@@ -112,6 +113,7 @@ impl std::fmt::Debug for Session {
 pub struct Remounter {
     shared: Arc<Shared>,
     server_state: Arc<ServerState>,
+    ids: NodeIds,
 }
 
 /// Handle that ends a session from another thread.
@@ -315,7 +317,8 @@ impl Session {
     /// Returns a handle that changes the mount while it is served.
     #[must_use]
     pub fn remounter(&self) -> Remounter {
-        Remounter { shared: Arc::clone(&self.shared), server_state: Arc::clone(&self.server_state) }
+        let (shared, server_state) = (Arc::clone(&self.shared), Arc::clone(&self.server_state));
+        Remounter { shared, server_state, ids: NodeIds::new(self.fs.root()) }
     }
 
     /// Waits until the mount is unmounted. The caller must then call [`FileSystem::unmount`].
@@ -463,6 +466,28 @@ impl Remounter {
     pub fn while_paused<T>(&self, work: impl FnOnce(&[(Ino, u64)]) -> T) -> T {
         let _paused = self.server_state.serving.write();
         work(&self.server_state.nodes.references())
+    }
+
+    /// Has the kernel send what programs have written, also through mappings, and it has kept. Do
+    /// not call it while a request waits for the caller.
+    ///
+    /// # Errors
+    /// System errors.
+    pub fn write_back(&self) -> Result<()> {
+        let failed = |source| Error::Session { path: self.shared.mount_point.clone(), source };
+        write_back(&self.shared.mount_point).map_err(failed)
+    }
+
+    /// Has the kernel look at a name again that this process has made in a directory: it may know
+    /// that there is none, and how the directory was.
+    pub fn show_name(&self, dir: Ino, name: &[u8]) {
+        const NO_PAGES: i64 = -1;
+        let Some(notifier) = self.server_state.notifier.get() else { return };
+        let dir = self.ids.node(dir);
+        let sent = notifier.inval_entry(dir, name).and_then(|()| notifier.inval_inode(dir, NO_PAGES));
+        if let Err(error) = sent {
+            log::warn!("the kernel may not show {}: {error}", name.escape_ascii());
+        }
     }
 }
 

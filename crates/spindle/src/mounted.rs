@@ -200,11 +200,12 @@ impl MountedImage {
         self.look(|image| image.quota(task, report))
     }
 
-    /// Makes a snapshot under a path in the file system.
+    /// Makes a snapshot under a path in the file system. Returns its directory, of which a
+    /// front-end may know that the name is not there.
     ///
     /// # Errors
     /// As [`Image::make_snapshot`].
-    pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+    pub fn make_snapshot(&self, path: &[u8]) -> Result<Ino> {
         self.look(|image| image.make_snapshot(path))
     }
 

@@ -2,14 +2,16 @@
 
 use crate::error::{Context, Error, Result};
 use crate::flags;
+use spindle_ffs::LOG_NAME;
 use spindle_vfs::{Attr, Cred, Error as FsError, FileSystem, Ino, NewNode, Node, Privilege, SetAttr, Vfs};
 use std::ops::ControlFlow;
 
 /// The user of an image may do anything in it.
 const OWNER: Cred<'static> = Cred::root();
-/// The journal of soft updates of FreeBSD, in the root directory, and its flags: `SF_IMMUTABLE`,
-/// `SF_NOUNLINK` and `UF_NODUMP`.
-const SUJ_FILE: (&[u8], u32) = (b".sujournal", 0x12_0001);
+/// The journal of soft updates of FreeBSD, in the root directory.
+const SUJ_NAME: &[u8] = b".sujournal";
+/// The flags of that and of our log: `SF_IMMUTABLE`, `SF_NOUNLINK` and `UF_NODUMP`.
+const LOG_FLAGS: u32 = 0x12_0001;
 
 /// Resolves `path`; a symbolic link at its end is followed if `follow`.
 ///
@@ -107,10 +109,10 @@ pub fn names_before_damage(vfs: &Vfs, dir: Ino) -> (Vec<Vec<u8>>, Option<FsError
     (found, read.err())
 }
 
-/// Returns true for a file that has the space of a log or journal: a copy of it is of no use. `dir`
-/// is where it is called `name`.
+/// Returns true for a file that has the space of a log or journal, or had it where a snapshot was
+/// made, in which it is empty: a copy of it is of no use. `dir` is where it is called `name`.
 pub(crate) fn is_log(fs: &dyn FileSystem, dir: Option<Ino>, name: &[u8], attr: &Attr) -> bool {
-    let (journal, flags) = SUJ_FILE;
-    let is_suj = dir == Some(fs.root()) && name == journal && attr.flags & flags == flags;
-    is_suj || fs.limits().log == Some(attr.ino)
+    let is_flagged = dir == Some(fs.root()) && attr.flags & LOG_FLAGS == LOG_FLAGS;
+    let is_named = name == SUJ_NAME || name == LOG_NAME && attr.size == 0;
+    is_flagged && is_named || fs.limits().log == Some(attr.ino)
 }

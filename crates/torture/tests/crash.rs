@@ -61,6 +61,24 @@ fn synchronous_mounts_keep_names() {
     assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
 }
 
+/// Promise: after a loss of power at any instant, also while a snapshot is made, changed under, or
+/// removed, open or not, each snapshot that is there holds the tree of the moment when it was made,
+/// byte for byte and without damage; one that was made is there; and all else holds as without.
+#[test]
+fn torture_snapshots() {
+    let seed = number("SPINDLE_SEED").unwrap_or_else(|| SmallRng::from_os_rng().next_u64());
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-torture --test crash torture_snapshots");
+    let count = match (number("SPINDLE_CASES"), number("SPINDLE_BUDGET")) {
+        (Some(cases), _) => cases.div_ceil(images::snapshot_shapes().len() as u64),
+        // About as many as can be run in that time on two processors.
+        (None, Some(seconds)) => seconds.div_ceil(10),
+        (None, None) => 1,
+    };
+    let report = Explorer::new(LogUse::Wanted).explore_snapshots(seed, count);
+    println!("{report}");
+    assert!(report.violations.is_empty(), "\n{}\n{report}", report.violation_list());
+}
+
 /// Promise: without a log the explorer finds violations, so it can fail. States after an unmount
 /// are good all the same.
 #[test]

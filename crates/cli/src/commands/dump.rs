@@ -8,26 +8,36 @@ use crate::error::{Context, Result};
 use crate::image::{self, Losses, ReadArgs};
 use crate::interrupt;
 use crate::logger;
+use crate::mount_point;
 use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::progress::Progress;
 use crate::timestamp::source_date_epoch;
 use dumpdates::Dumpdates;
 use level::Level;
 use spindle::dump::{Honor, Plan, Stamp};
-use spindle::{Image, Spec, partition};
-use spindle_clock::{Clock, SystemClock};
+use spindle::snapshot::Held;
+use spindle::{Image, Spec};
+use spindle_clock::{Clock, TickClock};
 use spindle_report::number;
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Name of the snapshot that is dumped, until it is open, as on FreeBSD.
+const SNAPSHOT: &str = "dump_snapshot";
+
 /// Dump an image, or what has changed in it, as dump(8)
 ///
 /// A dump is a stream that "spindle restore" and the restore(8) of the BSDs and of Linux read. Its
 /// level is 0 if it has everything. A dump of a higher level has what has changed since the last
 /// one of a lower level, and the directories that lead there; when that was is in the file
-/// dumpdates, into which -u writes. The image is only read, and must not be mounted for writing.
+/// dumpdates, into which -u writes.
+///
+/// The image is only read. While it is mounted for writing, -L dumps a snapshot of it, which is
+/// removed in the end: the dump is the file system as it was at one moment, and what has changed
+/// since then is in the next dump of a higher level. This needs the directory .snap of the mount,
+/// and the right to make a file there.
 ///
 /// The dump has names, contents, holes, hard and symbolic links, owners, permissions, times with
 /// nanoseconds, file flags, device nodes, fifos, sockets and extended attributes. Of snapshots it
@@ -47,6 +57,7 @@ use std::process::ExitCode;
 EXAMPLES
     spindle dump -0 -u -f home.0 disk.img@s1f
     spindle dump -1 -u -f home.1 disk.img@s1f
+    spindle dump -0 -u -L -f home.0 /home
     spindle dump -0 -f - disk.img | zstd >disk.dump.zst"
 )]
 pub struct Args {
@@ -64,8 +75,11 @@ pub struct Args {
     /// The lowest level that leaves out files with the flag nodump
     #[arg(short = 'h', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..=10))]
     honor: i32,
+    /// Dump a snapshot of the file system, if it is mounted for writing
+    #[arg(short = 'L')]
+    live: bool,
     /// A label for the dump, of at most 15 bytes
-    #[arg(short = 'L', value_name = "LABEL", default_value = "none", value_parser = parse_label)]
+    #[arg(long, value_name = "LABEL", default_value = "none", value_parser = parse_label)]
     label: String,
     #[command(flatten)]
     out: OutArgs,
@@ -74,7 +88,7 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
-    /// The image
+    /// The image, or the directory that it is mounted on
     #[arg(value_name = "IMAGE")]
     image: String,
 }
@@ -86,8 +100,9 @@ fn parse_label(text: &str) -> Result<String, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
-    let date = source_date_epoch()?.unwrap_or_else(|| SystemClock.now().secs);
-    let spec = partition::find(&args.image)?;
+    // Before anything is read: what changes later is dated later, by the same clock.
+    let date = source_date_epoch()?.unwrap_or_else(|| TickClock.now().secs);
+    let spec = image::find(&args.image)?;
     outfile::refuse_input(&args.file, &spec.path)?;
     outfile::check(&args.file, Kind::Dump, args.out.force)?;
     if args.update {
@@ -110,9 +125,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         host: rustix::system::uname().nodename().to_bytes().to_vec(),
     };
     let losses = Losses::default();
-    image::run_image(&args.image, &args.read.open_options(), |image| {
-        dump(args, image, stamp, &losses).context(&args.image)
-    })?;
+    let options = args.read.open_options();
+    let work = |image: &Image| dump(args, image, stamp, &losses).context(&args.image);
+    let held = if args.live { Held::make(&spec, SNAPSHOT, &mut interrupt::check)? } else { None };
+    if let Some(held) = &held {
+        image::work_in(&args.image, held.open(&options)?, work)?;
+    } else {
+        mount_point::refuse_changing(&spec, "dump a snapshot of it (-L)")?;
+        image::run_image(&args.image, &options, work)?;
+    }
+    drop(held);
     losses.check().context(&args.image)?;
     if args.update {
         Dumpdates::record(&args.dumpdates, &name, level, date).context(args.dumpdates.display())?;

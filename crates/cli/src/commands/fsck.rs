@@ -4,16 +4,26 @@ mod questions;
 mod repaired;
 mod ufs;
 
-use crate::error::{Failure, Result};
+use crate::error::{Context, Failure, Result};
+use crate::interruptible::Interruptible;
 use crate::output::Output;
-use crate::{image, text};
+use crate::{image, interrupt, mount_point, text};
 use questions::Questions;
-use spindle::check::{Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, undo};
+use spindle::Spec;
+use spindle::check::{
+    Checked, FfsRepair, Marking, Options, Repair, check, check_and_ask, check_device, undo,
+};
 use spindle::detect::Kind;
+use spindle::snapshot::Held;
+use spindle_device::Device;
 use spindle_v7::Format;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Name of the snapshot that -B checks, until it is open, as on FreeBSD.
+const SNAPSHOT: &str = "fsck_snapshot";
 
 /// Check a file system
 ///
@@ -32,7 +42,9 @@ use std::process::ExitCode;
 /// memory, says so, and checks the result. Only problems that remain are reported. With -b no
 /// journal of another system is followed.
 ///
-/// A file system that is mounted read-write is refused, because it changes during the check.
+/// A file system that is mounted read-write is refused, because it changes during the check. -B
+/// checks a snapshot of it instead, which is removed in the end, and repairs nothing. This needs
+/// the directory .snap of the mount, and the right to make a file there.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  no problems, or none after the replay of the log
@@ -44,6 +56,7 @@ use std::process::ExitCode;
 EXAMPLES
     spindle fsck -n disk.img@s1a
     spindle fsck -n -b 192 --json disk.img | jq '.findings[]'
+    spindle fsck -B /home
     spindle fsck -y --undo disk.undo disk.img
     spindle fsck --undo-with disk.undo disk.img")]
 pub struct Args {
@@ -56,6 +69,9 @@ pub struct Args {
     /// Replay the log; repair everything
     #[arg(short = 'y', conflicts_with = "check_only")]
     yes: bool,
+    /// Check a snapshot of the file system, if it is mounted read-write; change nothing
+    #[arg(short = 'B', conflicts_with_all = ["preen", "yes", "undo", "undo_with", "superblock", "format", "dialect"])]
+    background: bool,
     /// Check even what is marked clean, as fsck always does
     #[arg(short = 'f')]
     force: bool,
@@ -83,7 +99,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The file, block device or partition
+    /// The file, block device or partition, or the directory that it is mounted on
     #[arg(value_name = "IMAGE")]
     image: String,
 }
@@ -95,6 +111,7 @@ impl Args {
             check_only,
             preen,
             yes,
+            background: false,
             force: false,
             superblock: None,
             format: None,
@@ -164,11 +181,25 @@ fn fsck(args: &Args) -> Result<u8> {
             eprintln!("{phase}");
         }
     };
-    let mut checked = check(&spec, &options, &mut phase)?;
     let image = &spec.to_string();
+    let held = if args.background { hold(&spec)? } else { None };
+    let mut checked = if let Some(held) = &held {
+        let device: Arc<dyn Device> = Arc::new(Interruptible(Arc::clone(held.device())));
+        let checked = check_device(&device, &options, &mut phase);
+        interrupt::check()?;
+        checked.context(image)?
+    } else {
+        if options.repair == Repair::No {
+            mount_point::refuse_changing(&spec, "check a snapshot of it (-B)")?;
+        }
+        check(&spec, &options, &mut phase)?
+    };
+    let is_held = held.is_some();
+    drop(held);
     let mut out = Output::stdout();
-    let asks =
-        !(args.check_only || args.json) && options.repair == Repair::No && std::io::stdin().is_terminal();
+    let asks = !(args.check_only || args.background || args.json)
+        && options.repair == Repair::No
+        && std::io::stdin().is_terminal();
     if let (true, Checked::Ffs { report, log, .. }) = (asks, &checked)
         && !report.is_clean()
     {
@@ -188,7 +219,13 @@ fn fsck(args: &Args) -> Result<u8> {
             Checked::Old(report) => return finish(out, |out| repaired::print(out, args.json, image, report)),
             Checked::Mfs(report) => return finish(out, |out| repaired::print(out, args.json, image, report)),
             Checked::Ffs { report, log, marking, repair } => {
+                if is_held && !args.json {
+                    out.line(format!("{image}: is mounted; checking a snapshot of it"))?;
+                }
                 ufs::print(&mut out, args.json, image, report, log.as_ref(), marking, repair)?;
+                if is_held && !args.json && !report.is_clean() {
+                    out.line(format!("{image}: to repair it, unmount it: spindle fsck -y {image}"))?;
+                }
             }
         }
     }
@@ -204,6 +241,18 @@ fn fsck(args: &Args) -> Result<u8> {
         }
         FfsRepair::None => Ok(if report.is_clean() { exit::CLEAN } else { exit::LEFT }),
     }
+}
+
+/// Returns a snapshot of a file system that is mounted read-write; none of what can be checked
+/// itself.
+fn hold(spec: &Spec) -> Result<Option<Held>> {
+    interrupt::watch()?;
+    Held::make(spec, SNAPSHOT, &mut interrupt::check).map_err(|error| {
+        Failure::from(match interrupt::received() {
+            Some(_) => error,
+            None => spindle::Error::new(format!("{error}; or unmount it to check it")),
+        })
+    })
 }
 
 /// Prints, and returns what the printing returns.

@@ -154,7 +154,7 @@ fn names_and_pipes() {
     bench.fails("restore -t -f t/lines", 1, &["t/lines: is no dump"]);
     bench.fails("restore -t -f t/none", 1, &["t/none: is empty"]);
     bench.fails("dump -f a.img a.img", 1, &["would overwrite"]);
-    bench.fails("dump -L 0123456789abcdef -f a.0 a.img", 2, &["at most 15 bytes"]);
+    bench.fails("dump --label 0123456789abcdef -f a.0 a.img", 2, &["at most 15 bytes"]);
     bench.fails("dump -f x t.img", 1, &["t.img"]);
     bench.fails("dump -u -D none/dumpdates -f x a.img", 1, &["none/dumpdates: no such file"]);
     assert!(!bench.path("x").exists());

@@ -174,3 +174,164 @@ fn snapshots_survive_crashes_and_checks() {
         bench.ok("fsck -n a.img");
     }
 }
+
+/// Returns a bench with an image of a new file system with such options, mounted on `mnt`.
+fn mounted(newfs: &str, options: &str) -> Bench {
+    let bench = Bench::new();
+    bench.ok(&format!("newfs -s 64m {newfs} disk.img"));
+    bench.shell("mkdir mnt");
+    assert_eq!(run_as(&bench, "mount.spindle", &format!("disk.img mnt -o {options}")).code, 0);
+    bench
+}
+
+/// Waits until the image, which is still mounted, has no snapshot any more, also none without a
+/// name: it takes no more space than `free` blocks leave.
+fn await_free(bench: &Bench, free: &str) {
+    let free = free.trim();
+    bench.shell(&format!(
+        "for n in $(seq 200); do sync -f mnt; test \"$(stat -f -c %f mnt)\" -ge {free} && exit; sleep 0.05; done
+         exit 1"
+    ));
+}
+
+/// Promise: the name of a snapshot that is made on a mount is seen at once, also by who has just
+/// looked and found none.
+#[test]
+fn new_snapshots_are_seen_at_once() {
+    let bench = mounted("", "rw");
+    bench.shell("! test -e mnt/.snap/monday");
+    bench.ok("snapshot make mnt /.snap/monday");
+    bench.shell("test -f mnt/.snap/monday");
+    bench.ok("umount mnt");
+}
+
+/// Promise: `dump -L` of a mount dumps the file system as it was at one moment, with all that was
+/// written before, also what the kernel keeps; the next level has what has changed since, also
+/// during the dump; and no snapshot is left.
+#[test]
+fn live_dumps_form_chains() {
+    let bench = mounted("", "rw,writeback,commit=300");
+    bench.shell(
+        "mkdir mnt/dir; echo one >mnt/dir/a; echo kept >mnt/dir/b; head -c 20M /dev/urandom >mnt/large",
+    );
+    let free = bench.shell("sync -f mnt; stat -f -c %f mnt");
+    bench.fails("dump -0 -f d.0 disk.img", 1, &["is mounted on", "mnt", "-L", "unmount"]);
+    bench.fails("dump -0 -f d.0 mnt", 1, &["is mounted on", "-L"]);
+    bench.shell("! test -e mnt/.snap/dump_snapshot; cp mnt/large large");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    // The reader of the dump waits in the middle of it, and changes the file system.
+    bench.shell(&format!(
+        "{program} dump -0 -u -D dumpdates -L -f - mnt 2>notes | {{ head -c 100000 >d.0
+         echo two >mnt/dir/a; rm mnt/dir/b; echo new >mnt/c; head -c 1000 /dev/zero >mnt/large; cat >>d.0; }}
+         grep -q 'level 0 dump of everything' notes; ls -A mnt/.snap | grep . && exit 1; true"
+    ));
+    bench.ok("restore -r -f d.0 --to back");
+    bench.shell("cmp back/large large; grep -qx one back/dir/a; grep -qx kept back/dir/b; ! test -e back/c");
+    bench.shell("! test -e back/.spindlelog");
+    // By its image, with the mount's directory as another name of it.
+    let ran = bench.run("dump -1 -u -D dumpdates -L -f d.1 disk.img");
+    assert!(ran.code == 0 && ran.err.contains("what has changed since"), "{}", ran.err);
+    bench.ok("restore -r -f d.0 -f d.1 --to both");
+    bench.shell(
+        "grep -qx two both/dir/a; grep -qx new both/c; ! test -e both/dir/b; cmp mnt/large both/large",
+    );
+    bench.shell("rm mnt/large mnt/c");
+    await_free(&bench, &free);
+    bench.ok("umount mnt");
+    assert_eq!(bench.ok("snapshot list disk.img"), "");
+    bench.check("disk.img");
+    // What is not mounted is dumped as it is, and so is a read-only mount.
+    assert_eq!(bench.run("dump -0 -L -f d.2 disk.img").code, 0);
+    assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o ro").code, 0);
+    for live in ["", "-L"] {
+        assert_eq!(bench.run(&format!("dump -0 {live} -f d.3 mnt")).code, 0);
+    }
+    bench.ok("umount mnt");
+}
+
+/// Promise: however a dump of a mount ends, by a signal, SIGKILL included, a full disk or a missing
+/// directory, no snapshot of it is left; one that has its name is named with the remedy, and stays.
+#[test]
+fn live_dumps_leave_no_snapshot() {
+    let bench = mounted("", "rw");
+    bench.shell("head -c 20M /dev/urandom >mnt/large");
+    let free = bench.shell("sync -f mnt; stat -f -c %f mnt");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("KILL", 137)] {
+        bench.shell(&format!(
+            "mkfifo pipe; env --default-signal=INT,TERM {program} dump -0 -u -D dumpdates -L -f pipe --force mnt \
+                 2>notes & dump=$!
+             exec 3<pipe; head -c 100000 <&3 >/dev/null; kill -{signal} $dump
+             set +e; wait $dump; code=$?; exec 3<&-; rm pipe; set -e
+             test $code = {code}; ! test -e dumpdates; ls -A mnt/.snap | grep . && exit 1; true"
+        ));
+        await_free(&bench, &free);
+    }
+    assert_eq!(bench.run("dump -0 -L -f /dev/full mnt").code, 1);
+    await_free(&bench, &free);
+    bench.ok("snapshot make mnt /.snap/dump_snapshot");
+    bench.fails("dump -0 -L -f d.0 mnt", 1, &["exists", "killed", "rm ", "mnt/.snap/dump_snapshot"]);
+    bench.shell("! test -e d.0; rm -f mnt/.snap/dump_snapshot; rmdir mnt/.snap");
+    bench.fails("dump -0 -L -f d.0 mnt", 1, &["there is no directory", "mkdir", "mnt/.snap"]);
+    bench.ok("umount mnt");
+    assert_eq!(bench.ok("snapshot list disk.img"), "");
+    bench.check("disk.img");
+    let bench = Bench::new();
+    bench.ok("newfs -t v7 -s 4m disk.img");
+    bench.shell("mkdir mnt");
+    assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o rw").code, 0);
+    bench.shell("mkdir mnt/.snap");
+    bench.fails("dump -0 -L -f d.0 mnt", 1, &["only UFS has snapshots"]);
+    bench.ok("umount mnt");
+}
+
+/// Promise: `fsck -B` checks what is mounted, by a snapshot: a whole file system has no finding,
+/// not even a note, whatever is written meanwhile; damage is found, with what repairs it, and
+/// nothing is changed; and no snapshot is left. Without it a mount is refused with that remedy.
+#[test]
+fn mounts_are_checked() {
+    for newfs in ["", "-O1", "-O2 --dialect netbsd"] {
+        let bench = mounted(newfs, "rw");
+        bench.shell("mkdir -p mnt/.snap mnt/dir; echo a >mnt/dir/a; head -c 5M /dev/urandom >mnt/large");
+        bench.shell("exec 3>mnt/open; rm mnt/open; echo x >&3; sync -f mnt");
+        let free = bench.shell("sync -f mnt; stat -f -c %f mnt");
+        bench.shell(
+            "(until test -e stop; do echo $$ >mnt/dir/b; mv mnt/dir/b mnt/dir/c; done; : >stopped) >log 2>&1 &",
+        );
+        for name in ["mnt", "disk.img", "-n mnt"] {
+            let ran = bench.run(&format!("fsck -B {name}"));
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{newfs} {name}: {}", ran.out);
+            assert!(ran.out.contains("is mounted; checking a snapshot of it"), "{}", ran.out);
+            assert!(ran.out.contains("no problems found") && !ran.out.contains("**"), "{}", ran.out);
+        }
+        bench.fails("fsck -n mnt", 8, &["is mounted on", "-B", "unmount"]);
+        bench.fails("fsck -B -y mnt", 2, &["cannot be used with"]);
+        bench.shell(
+            "touch stop; until test -e stopped; do sleep 0.05; done; rm -r mnt/dir
+             ls -A mnt/.snap | grep . && exit 1; true",
+        );
+        await_free(&bench, &free);
+        bench.ok("umount mnt");
+        assert_eq!(bench.ok("snapshot list disk.img"), "");
+        bench.check("disk.img");
+    }
+    let bench = Bench::new();
+    bench.shell("mkdir tree; echo a >tree/a; touch -d @1234567890 tree/a");
+    bench.ok("newfs -O1 -s 64m disk.img");
+    bench.ok("import tree disk.img:/");
+    // An inode has its links at byte 2, and its time of access at byte 16.
+    let mut bytes = std::fs::read(bench.path("disk.img")).unwrap();
+    let time = 1_234_567_890_u32.to_le_bytes();
+    let inode = bytes.windows(4).position(|found| found == time).unwrap() - 16;
+    assert_eq!(std::mem::replace(&mut bytes[inode + 2], 7), 1);
+    bench.write("disk.img", bytes);
+    assert_eq!(bench.run("fsck -B disk.img").code, 4);
+    bench.shell("mkdir mnt");
+    assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o rw").code, 0);
+    let ran = bench.run("fsck -B mnt");
+    assert_eq!((ran.code, ran.err.as_str()), (4, ""), "{}", ran.out);
+    assert!(ran.out.contains("LINK COUNT") && ran.out.contains("1 problem found"), "{}", ran.out);
+    assert!(ran.out.contains("to repair it, unmount it: spindle fsck -y "), "{}", ran.out);
+    bench.ok("umount mnt");
+    assert_eq!(bench.run("fsck -n disk.img").code, 4);
+}

@@ -2,7 +2,9 @@
 
 use super::operation::{NodeId, Operation, Request, forgets};
 use super::reply::{Reply, send};
-use super::wire::{Builder, Fields, Malformed, NOTIFY_INVAL_INODE, VERSION, init, opcode};
+use super::wire::{
+    Builder, Fields, Malformed, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, VERSION, init, opcode,
+};
 use nix::unistd::read;
 use std::fs::File;
 use std::io;
@@ -231,7 +233,19 @@ impl Notifier {
     /// invalidated. Succeeds if the kernel does not know the inode.
     pub(crate) fn inval_inode(&self, node: NodeId, from: i64) -> io::Result<()> {
         let body = Builder::default().u64(node.0).u64(from.cast_unsigned()).u64(0).0;
-        match send(&self.0, NOTIFY_INVAL_INODE, 0, &body) {
+        self.notify(NOTIFY_INVAL_INODE, &body)
+    }
+
+    /// Has the kernel forget what it knows of a name in a directory, also that there is none.
+    /// Succeeds if it knows nothing.
+    pub(crate) fn inval_entry(&self, dir: NodeId, name: &[u8]) -> io::Result<()> {
+        let len = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        let body = Builder::default().u64(dir.0).u32(len).u32(0).bytes(name).zeros(1).0;
+        self.notify(NOTIFY_INVAL_ENTRY, &body)
+    }
+
+    fn notify(&self, code: i32, body: &[u8]) -> io::Result<()> {
+        match send(&self.0, code, 0, body) {
             Ok(()) | Err(nix::Error::ENOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }

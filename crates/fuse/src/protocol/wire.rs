@@ -167,6 +167,8 @@ pub(super) mod set {
 
 /// Code of the notice that invalidates an inode.
 pub(super) const NOTIFY_INVAL_INODE: i32 = 2;
+/// Code of the notice that invalidates a name.
+pub(super) const NOTIFY_INVAL_ENTRY: i32 = 3;
 
 /// Flag of FSYNC: `FUSE_FSYNC_FDATASYNC`.
 pub(super) const FSYNC_DATA: u32 = 1;

@@ -69,7 +69,7 @@ impl Depth {
                 work_share: 16,
                 foreign_share: 32,
             },
-            Name::Long(_) | Name::Full(_) => Self {
+            Name::Long(_) | Name::Full(_) | Name::Snapshots(_) => Self {
                 states: 12,
                 nested_share: 32,
                 nested_states: 6,
@@ -150,6 +150,8 @@ pub struct CrashStateChecker<'a> {
     device: Arc<Recorder>,
     depth: Depth,
     seed: u64,
+    /// Other systems are simulated, which do not know snapshots.
+    foreign_sessions: bool,
 }
 
 impl<'a> CrashStateChecker<'a> {
@@ -158,7 +160,8 @@ impl<'a> CrashStateChecker<'a> {
     pub fn new(recording: &'a Recording, mounting: Mounting, name: &Name, device: Arc<Recorder>) -> Self {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
-        Self { recording, mounting, device, depth: Depth::of(name), seed: hasher.finish() }
+        let foreign_sessions = !matches!(name, Name::Snapshots(_));
+        Self { recording, mounting, device, depth: Depth::of(name), seed: hasher.finish(), foreign_sessions }
     }
 
     fn seed(&self, cut: usize) -> u64 {
@@ -182,7 +185,10 @@ impl<'a> CrashStateChecker<'a> {
             self.for_each_state(events, (0, 0), self.depth.states, only, &mut seen, &mut |state, seen| {
                 // Neither other systems nor repairs that are cut are what these mounts promise.
                 let logged = self.mounting != Mounting::Synchronous;
-                if logged && (only.is_some() || self.is_in_share(self.depth.foreign_share)) {
+                if logged
+                    && self.foreign_sessions
+                    && (only.is_some() || self.is_in_share(self.depth.foreign_share))
+                {
                     self.foreign(state, &mut findings, only.is_some());
                 }
                 let nest =

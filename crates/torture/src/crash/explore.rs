@@ -2,7 +2,7 @@
 
 use super::aimed::Aim;
 use super::checker::{CrashStateChecker, Findings, Point};
-use super::images::{Image, Mounting, Shape, shapes, synchronous_shapes};
+use super::images::{Image, Shape, shapes, snapshot_shapes, synchronous_shapes};
 use super::operation;
 use super::record::{Recording, message};
 use super::recorder::Recorder;
@@ -140,8 +140,20 @@ struct ImagePool {
     idle: Mutex<Vec<Arc<Recorder>>>,
 }
 
+/// What the workloads on a format are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Mounts with a log.
+    Logged,
+    /// Mounts with `-o sync`.
+    Synchronous,
+    /// Snapshots, on mounts with a log.
+    Snapshots,
+}
+
 /// The images of a format.
 struct Format {
+    of: Use,
     /// With a log.
     logged: ImagePool,
     /// Without a log: the first mount makes one.
@@ -193,15 +205,23 @@ impl Explorer {
     /// If one cannot be made.
     #[must_use]
     pub fn new(log: LogUse) -> Self {
-        let logged = shapes().into_iter().map(|shape| Format {
-            logged: ImagePool::new(Image::new(&shape, log)),
-            unlogged: ImagePool::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
-        });
-        let without = |shape: &Shape| ImagePool::new(Image::new(shape, LogUse::Never));
-        let synchronous = synchronous_shapes()
-            .into_iter()
-            .map(|shape| Format { logged: without(&shape), unlogged: without(&shape) });
-        Self { formats: logged.chain(synchronous).collect(), log }
+        let made = |shape: &Shape, log| ImagePool::new(Image::new(shape, log));
+        let with_log = |of| {
+            move |shape: Shape| Format {
+                of,
+                logged: made(&shape, log),
+                unlogged: ImagePool::new(Image { log, ..Image::new(&shape, LogUse::Never) }),
+            }
+        };
+        let without = |shape: Shape| Format {
+            of: Use::Synchronous,
+            logged: made(&shape, LogUse::Never),
+            unlogged: made(&shape, LogUse::Never),
+        };
+        let logged = shapes().into_iter().map(with_log(Use::Logged));
+        let snapshots = snapshot_shapes().into_iter().map(with_log(Use::Snapshots));
+        let synchronous = synchronous_shapes().into_iter().map(without);
+        Self { formats: logged.chain(synchronous).chain(snapshots).collect(), log }
     }
 
     /// Runs all sequences of one operation on each format that is mounted with `-o sync`.
@@ -209,37 +229,66 @@ impl Explorer {
     pub fn explore_synchronous(&self) -> Report {
         let start = SystemClock.monotonic();
         let mut report = Report::default();
-        for (format, name) in self.fixed(true) {
+        for (format, name) in self.fixed(Use::Synchronous) {
             report.add(self.name(format), &name, self.base(format, &name).run(&name, None, false), None);
         }
         report.time = SystemClock.monotonic().saturating_sub(start);
         report
     }
 
-    /// Returns the formats that are mounted with `-o sync`, or the others.
-    fn formats(&self, synchronous: bool) -> impl Iterator<Item = usize> {
-        let is = move |format: &usize| {
-            (self.formats[*format].logged.image.mounting == Mounting::Synchronous) == synchronous
+    /// Runs so many random workloads that make and remove snapshots, on each format that has them.
+    ///
+    /// # Panics
+    /// If a thread cannot be started.
+    #[must_use]
+    pub fn explore_snapshots(&self, seed: u64, count: u64) -> Report {
+        let start = SystemClock.monotonic();
+        let mut report = Report::default();
+        let cases: Vec<_> =
+            (0..count).flat_map(|n| self.formats(Use::Snapshots).map(move |of| (of, n))).collect();
+        let name = |id: u64| {
+            let (format, n) = cases[usize::try_from(id).expect("an index")];
+            (format, Name::Snapshots(seed.wrapping_add(n)))
         };
-        (0..self.formats.len()).filter(is)
+        let run = |id| {
+            let (format, name) = name(id);
+            self.base(format, &name).run(&name, None, false)
+        };
+        let take = |done: Done<Findings>| {
+            let (format, name) = name(done.id);
+            report.add(self.name(format), &name, done.result, done.panicked_at);
+            ControlFlow::Continue(())
+        };
+        let id = |id| {
+            let (format, workload) = name(id);
+            repeat(&Id { format: self.name(format).into(), workload, points: Vec::new() })
+        };
+        run_cases(workers::Budget::Cases(cases.len() as u64), run, take, id);
+        report.time = SystemClock.monotonic().saturating_sub(start);
+        report
+    }
+
+    /// Returns the formats of a use.
+    fn formats(&self, of: Use) -> impl Iterator<Item = usize> {
+        (0..self.formats.len()).filter(move |&format| self.formats[format].of == of)
     }
 
     /// Returns the fixed set of workloads on [`Self::formats`]: format and name.
-    fn fixed(&self, synchronous: bool) -> Vec<(usize, Name)> {
+    fn fixed(&self, of: Use) -> Vec<(usize, Name)> {
         let mut fixed = Vec::new();
         let syncs = 0..operation::Sync::ALL.len();
         let entries = |format: usize| catalogue(&self.formats[format].logged.image.limits).len();
-        for format in self.formats(synchronous) {
+        for format in self.formats(of) {
             let aims = Aim::on(&self.formats[format].logged.image.limits);
             fixed.extend(aims.map(|aim| (format, Name::Aimed(aim))));
             for entry in 0..entries(format) {
                 fixed.extend(syncs.clone().map(|sync| (format, Name::Sequence(vec![(entry, sync)]))));
-                if self.log == LogUse::Wanted && !synchronous {
+                if self.log == LogUse::Wanted && of == Use::Logged {
                     fixed.push((format, Name::FirstMount(entry, 1 + entry % 3)));
                 }
             }
         }
-        if synchronous {
+        if of == Use::Synchronous {
             return fixed;
         }
         for (first, second) in (0..entries(0)).flat_map(|a| (0..entries(0)).map(move |b| (a, b))) {
@@ -252,7 +301,7 @@ impl Explorer {
 
     /// Returns a random workload.
     fn random_workload(&self, rng: &mut SmallRng) -> (usize, Name) {
-        let format = if rng.random() { 0 } else { rng.random_range(0..self.formats(false).count()) };
+        let format = if rng.random() { 0 } else { rng.random_range(0..self.formats(Use::Logged).count()) };
         let entries = catalogue(&self.formats[format].logged.image.limits).len();
         let mut entry = || (rng.random_range(0..entries), rng.random_range(0..operation::Sync::ALL.len()));
         let sequence = [entry(), entry(), entry()];
@@ -278,7 +327,7 @@ impl Explorer {
     pub fn explore(&self, seed: u64, budget: Budget) -> Report {
         let start = SystemClock.monotonic();
         let since = || SystemClock.monotonic().saturating_sub(start);
-        let mut fixed = self.fixed(false);
+        let mut fixed = self.fixed(Use::Logged);
         let sampled = match budget {
             Budget::Sample(count) => {
                 fixed.shuffle(&mut SmallRng::seed_from_u64(seed));

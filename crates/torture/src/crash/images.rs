@@ -26,6 +26,8 @@ const FIRST_SERIAL: u64 = 1 << 32;
 const LOG_SECTORS: u64 = 112;
 /// Sectors of the log where quotas are inside, whose operations change more of them.
 const LOG_SECTORS_WITH_QUOTAS: u64 = 128;
+/// Sectors of the log where an operation may need copies for two snapshots.
+const LOG_SECTORS_WITH_SNAPSHOTS: u64 = 800;
 
 /// A format, and how it is mounted.
 #[derive(Clone, Debug)]
@@ -38,6 +40,10 @@ pub struct Shape {
     pub mounting: Mounting,
     /// It keeps NetBSD's quotas inside, of users and of groups.
     pub quotas_inside: bool,
+    /// Sectors of its log.
+    pub log_sectors: u64,
+    /// Its workloads make and remove snapshots.
+    pub snapshots: bool,
 }
 
 /// The kind of mount while a workload runs.
@@ -95,6 +101,8 @@ pub struct Image {
     pub log: LogUse,
     /// The kind of mount while a workload runs.
     pub mounting: Mounting,
+    /// Its workloads make and remove snapshots.
+    pub snapshots: bool,
 }
 
 /// Returns the formats with a log, the most important one first.
@@ -123,8 +131,14 @@ pub fn shapes() -> Vec<Shape> {
         rotdelay_ms: Some(0),
         ..Geometry::default()
     };
-    let named =
-        |name, parameters| Shape { name, parameters, mounting: Mounting::Plain, quotas_inside: false };
+    let named = |name, parameters| Shape {
+        name,
+        parameters,
+        mounting: Mounting::Plain,
+        quotas_inside: false,
+        log_sectors: LOG_SECTORS,
+        snapshots: false,
+    };
     let mounted = |name, mounting| Shape { mounting, ..named(name, shape(4096, 512)) };
     vec![
         named("ufs2-freebsd", shape(4096, 512)),
@@ -139,6 +153,7 @@ pub fn shapes() -> Vec<Shape> {
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
         Shape {
             quotas_inside: true,
+            log_sectors: LOG_SECTORS_WITH_QUOTAS,
             ..named("ufs2-netbsd-quotas", Parameters { dialect: Some(Dialect::NetBsd), ..shape(4096, 512) })
         },
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
@@ -164,6 +179,25 @@ pub fn shapes() -> Vec<Shape> {
             },
         ),
     ]
+}
+
+/// Returns formats for workloads that make snapshots, with room for two in the log.
+#[must_use]
+pub fn snapshot_shapes() -> Vec<Shape> {
+    let named = [
+        ("ufs2-freebsd", "ufs2-snapshots"),
+        ("ufs2-straight", "ufs2-straight-snapshots"),
+        ("ufs2-eager", "ufs2-eager-snapshots"),
+        ("ufs2-discard", "ufs2-discard-snapshots"),
+        ("ufs1-freebsd", "ufs1-snapshots"),
+        ("ufs2-netbsd", "ufs2-netbsd-snapshots"),
+    ];
+    let shape = |mut shape: Shape| {
+        let (_, name) = named.into_iter().find(|(of, _)| *of == shape.name)?;
+        shape.parameters.size_bytes *= 2;
+        Some(Shape { name, log_sectors: LOG_SECTORS_WITH_SNAPSHOTS, snapshots: true, ..shape })
+    };
+    shapes().into_iter().filter_map(shape).collect()
 }
 
 /// Returns formats that are mounted with `-o sync`.
@@ -294,6 +328,15 @@ impl Image {
         shapes().iter().map(|shape| Self::new(shape, log)).collect()
     }
 
+    /// Makes those for workloads that make snapshots.
+    ///
+    /// # Panics
+    /// If one cannot be made.
+    #[must_use]
+    pub fn for_snapshots() -> Vec<Self> {
+        snapshot_shapes().iter().map(|shape| Self::new(shape, LogUse::Wanted)).collect()
+    }
+
     /// Makes an image with a log, or without.
     ///
     /// # Panics
@@ -303,8 +346,9 @@ impl Image {
         let sector_bytes = shape.parameters.sector_bytes;
         let device = Arc::new(MemoryDevice::new(shape.parameters.size_bytes).with_sectors(sector_bytes));
         let limits = Self::make(shape, &device, log).unwrap_or_else(|e| panic!("{}: {e}", shape.name));
-        let (name, mounting) = (shape.name, shape.mounting);
-        Self { name, bytes: device.to_bytes(), sector_bytes, limits, log: LogUse::IfThere, mounting }
+        let Shape { name, mounting, snapshots, .. } = *shape;
+        let (bytes, log) = (device.to_bytes(), LogUse::IfThere);
+        Self { name, bytes, sector_bytes, limits, log, mounting, snapshots }
     }
 
     fn make(shape: &Shape, device: &Arc<MemoryDevice>, log: LogUse) -> Result<Limits> {
@@ -315,8 +359,7 @@ impl Image {
             let (device, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), clock.clone());
             switch_quotas(&device, &clock, &Kind::ALL, true)?;
         }
-        let sectors = if shape.quotas_inside { LOG_SECTORS_WITH_QUOTAS } else { LOG_SECTORS };
-        let fs = open_with_log_of(sectors, device.clone(), clock, log, Mounting::Plain)?;
+        let fs = open_with_log_of(shape.log_sectors, device.clone(), clock, log, Mounting::Plain)?;
         assert_eq!(fs.superblock().log_place().is_some(), log == LogUse::Wanted, "{}: a log", shape.name);
         match fs.rmdir(fs.root(), b"lost+found") {
             Ok(()) | Err(Error::NotFound) => {}

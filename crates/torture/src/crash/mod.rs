@@ -11,7 +11,8 @@
 //! These rules must hold: the recovered tree is the state after some number of operations, which
 //! includes all operations before everything was last made durable; each byte of a file is one that
 //! the file had then or later; what `fsync` made durable is there; the check finds nothing; the
-//! recovery takes no more than a fixed number of requests; and the file system can be used.
+//! recovery takes no more than a fixed number of requests; the file system can be used; and each
+//! snapshot holds the tree of the moment when it was made.
 //!
 //! The name of a state repeats it: `FORMAT/WORKLOAD/CUT.VARIANT`, with another `/CUT.VARIANT` if
 //! the recovery was cut.

@@ -3,14 +3,16 @@
 //! Each write has a serial number, which alone determines its bytes. So bytes that are found after
 //! a crash show which write they come from.
 
-use super::oracle::Tree;
+use super::oracle::{Identity, Tree};
+use spindle_ffs::Ffs;
 use spindle_vfs::{
     Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result, SetAttr,
     XattrMode,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One operation. Paths are relative to the root, with `/` between names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub enum Op {
     Close(String),
     /// Declares all free space unused to the device.
     Trim,
+    /// Makes a snapshot of this path.
+    MakeSnapshot(String),
 }
 
 impl fmt::Display for Op {
@@ -72,6 +76,7 @@ impl fmt::Display for Op {
             Self::OpenUnnamed(path, handle) => write!(f, "make {handle} without a name in /{path}"),
             Self::Close(path) => write!(f, "close {path}"),
             Self::Trim => f.write_str("trim"),
+            Self::MakeSnapshot(path) => write!(f, "make snapshot {path}"),
         }
     }
 }
@@ -127,22 +132,38 @@ pub fn split(path: &str) -> (&str, &str) {
 /// Runs operations on a file system.
 pub struct Driver<'a> {
     fs: &'a dyn FileSystem,
+    /// The same, if it can have snapshots. Without that a snapshot is an empty file, of which the
+    /// tree that it should hold is kept.
+    maker: Option<&'a Ffs>,
     open: BTreeMap<String, Ino>,
+    snapshots: HashMap<Identity, Arc<Tree>>,
 }
 
 impl<'a> Driver<'a> {
     /// Returns a driver that has nothing open.
     #[must_use]
-    pub const fn new(fs: &'a dyn FileSystem) -> Self {
-        Self { fs, open: BTreeMap::new() }
+    pub fn new(fs: &'a dyn FileSystem) -> Self {
+        Self { fs, maker: None, open: BTreeMap::new(), snapshots: HashMap::new() }
     }
 
-    /// Returns the tree, with the files that are open.
+    /// Returns the same for a file system that makes snapshots.
+    #[must_use]
+    pub fn of_ffs(ffs: &'a Ffs) -> Self {
+        Self { maker: Some(ffs), ..Self::new(ffs) }
+    }
+
+    /// Returns the tree, with the files that are open, and what snapshots should hold.
     ///
     /// # Errors
     /// The first of the file system's, with its path.
     pub fn tree(&self) -> std::result::Result<Tree, String> {
-        Tree::of(self.fs, self.held())
+        let mut tree = Tree::of(self.fs, self.held())?;
+        for (node, identity) in tree.nodes.iter().zip(&tree.identities) {
+            if let Some(held) = self.snapshots.get(identity) {
+                tree.snapshots.insert(node.path.clone(), Arc::clone(held));
+            }
+        }
+        Ok(tree)
     }
 
     /// Returns the inodes that are open.
@@ -177,6 +198,20 @@ impl<'a> Driver<'a> {
         let node = NewNode { kind, perm, uid: 1, gid: 2, masked: 0, rdev, target };
         let made = self.fs.create(dir, name, &node, Privilege::Root)?;
         self.fs.forget(made.ino, 1);
+        Ok(())
+    }
+
+    fn make_snapshot(&mut self, path: &str) -> Result<()> {
+        let (dir, name) = self.parent(path)?;
+        if let Some(ffs) = self.maker {
+            return ffs.make_snapshot(dir, name).map(drop);
+        }
+        let mut held = Tree::of(self.fs, std::iter::empty()).map_err(|what| Error::corrupt(what, "model"))?;
+        // In the view of a snapshot, older ones are empty files.
+        held.snapshots.clear();
+        let made = self.fs.create(dir, name, &NewNode::new(FileKind::Regular, 0o400), Privilege::Root)?;
+        self.fs.forget(made.ino, 1);
+        self.snapshots.insert((made.ino, made.generation), Arc::new(held));
         Ok(())
     }
 
@@ -241,6 +276,7 @@ impl<'a> Driver<'a> {
                 Err(Error::NotSupported) => Ok(()),
                 trimmed => trimmed.map(drop),
             },
+            Op::MakeSnapshot(path) => self.make_snapshot(path),
             Op::Close(handle) => {
                 let ino = self.open.remove(handle).ok_or(Error::BadHandle)?;
                 fs.forget(ino, 1);
@@ -269,6 +305,7 @@ impl<'a> Driver<'a> {
             | Op::SetXattr(path, ..)
             | Op::RemoveXattr(path, _)
             | Op::OpenUnnamed(_, path)
+            | Op::MakeSnapshot(path)
             | Op::Open(path, _) => self.resolve(path),
             Op::Close(_) | Op::Trim => Ok(self.fs.root()),
         }

@@ -7,10 +7,14 @@
 //! Each byte of a file must be the byte of some version from `k` on, because data is overwritten in
 //! place. So zeros that were never written, bytes of other files and bytes of removed files are
 //! found. A promise about one file (`fsync`) requires the same of that file from the version of the
-//! promise on.
+//! promise on. A snapshot must hold the tree of the moment when it was made, byte for byte.
 
+use super::images;
+use super::recovery::checked;
+use spindle_device::MemoryDevice;
+use spindle_ffs::{Ffs, OpenOptions};
 use spindle_vfs::{self as vfs, Error, FileKind, FileSystem, Ino};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
@@ -34,7 +38,7 @@ pub struct Node {
     pub owner: (u32, u32),
     /// Number of names.
     pub nlink: u32,
-    /// Bytes; of directories 0.
+    /// Bytes; of directories and snapshots 0.
     pub size: u64,
     /// Target, of symbolic links.
     pub target: Vec<u8>,
@@ -52,8 +56,10 @@ pub struct Tree {
     pub nodes: Vec<Node>,
     /// The file of each node.
     pub identities: Vec<Identity>,
-    /// The bytes of regular files, orphans included.
+    /// The bytes of regular files, orphans included; none of snapshots.
     pub contents: HashMap<Identity, Arc<[u8]>>,
+    /// What the snapshots hold, by their paths.
+    pub snapshots: BTreeMap<String, Arc<Self>>,
 }
 
 impl Tree {
@@ -92,7 +98,32 @@ impl Tree {
             tree.read(fs, identity).map_err(|e| format!("{ino:?}: {e}"))?;
         }
         tree.sort();
+        for (node, &(ino, _)) in tree.nodes.iter().zip(&tree.identities) {
+            if fs.is_snapshot(ino) {
+                let held = Self::in_snapshot(fs, ino).map_err(|e| format!("in /{}: {e}", node.path))?;
+                tree.snapshots.insert(node.path.clone(), Arc::new(held));
+            }
+        }
         Ok(tree)
+    }
+
+    /// Reads the tree that a snapshot holds, which must be without damage.
+    fn in_snapshot(fs: &dyn FileSystem, ino: Ino) -> Result<Self, String> {
+        const SECTOR: usize = 4096;
+        let read = || {
+            let size = fs.getattr(ino)?.size.min(LARGEST);
+            let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+            let read = fs.read(ino, 0, &mut bytes)?;
+            bytes.truncate(read);
+            Ok::<_, vfs::Error>(bytes)
+        };
+        let mut bytes = read().map_err(|e| e.to_string())?;
+        bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
+        let device = Arc::new(MemoryDevice::from_bytes(&bytes));
+        checked(&*device, "of a snapshot")?;
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        let held = Ffs::open(device, images::clock(), &options).map_err(|e| e.to_string())?;
+        Self::of(&held, std::iter::empty())
     }
 
     fn add(
@@ -135,7 +166,7 @@ impl Tree {
             perm: attr.perm,
             owner: (attr.uid, attr.gid),
             nlink: attr.nlink,
-            size: if attr.kind == FileKind::Directory { 0 } else { attr.size },
+            size: if attr.kind == FileKind::Directory || fs.is_snapshot(ino) { 0 } else { attr.size },
             target: if symlink { accept(fs.readlink(ino))? } else { Vec::new() },
             xattrs,
         });
@@ -145,7 +176,9 @@ impl Tree {
 
     fn read(&mut self, fs: &dyn FileSystem, identity: Identity) -> vfs::Result<()> {
         let attr = fs.getattr(identity.0)?;
-        if attr.kind == FileKind::Regular && !self.contents.contains_key(&identity) {
+        if fs.is_snapshot(identity.0) {
+            self.contents.insert(identity, Arc::default());
+        } else if attr.kind == FileKind::Regular && !self.contents.contains_key(&identity) {
             let mut bytes = vec![0; usize::try_from(attr.size.min(LARGEST)).unwrap_or(0)];
             let read = fs.read(identity.0, 0, &mut bytes)?;
             bytes.truncate(read);
@@ -177,8 +210,21 @@ impl Tree {
                     differences.push(format!("/{} has other bytes", node.path));
                 }
             }
+            differences.extend(self.snapshot_differences(other));
         }
         differences
+    }
+
+    /// Returns the differences of another tree from this one in what snapshots hold.
+    fn snapshot_differences(&self, other: &Self) -> Vec<String> {
+        let paths: BTreeSet<_> = self.snapshots.keys().chain(other.snapshots.keys()).collect();
+        let differences = |path: &String| match (self.snapshots.get(path), other.snapshots.get(path)) {
+            (Some(held), Some(found)) => held.differences(found),
+            (Some(_), None) => vec!["is no snapshot".into()],
+            (None, _) => vec!["is a snapshot".into()],
+        };
+        let of = |path| differences(path).into_iter().map(move |what| format!("/{path}: {what}"));
+        paths.into_iter().flat_map(of).collect()
     }
 
     /// Returns the kind, the target and the file of each path outside `lost+found`.
@@ -332,6 +378,7 @@ impl History {
                     differences.push(format!("/{} has other bytes", node.path));
                 }
             }
+            differences.extend(expected.snapshot_differences(found));
         }
         (!differences.is_empty()).then(|| differences.join("\n"))
     }
@@ -342,6 +389,7 @@ impl History {
         if !differences.is_empty() {
             return differences;
         }
+        differences.extend(self.versions[k].snapshot_differences(found));
         for promise in self.promises[..promises].iter().filter(|promise| promise.version > k) {
             differences.extend(self.broken_promise(k, promise));
         }

@@ -18,9 +18,24 @@ const BORDERS: [u64; 7] = [0, 512, 1024, 4096, 8192, 49_152, 98_304];
 const BALLAST: std::ops::Range<u64> = 500_000..800_000;
 const BALLAST_PIECE: u64 = 60_000;
 
+/// What a random workload has besides operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Plain,
+    /// A first file that nearly fills the file system.
+    Full,
+    /// Snapshots, at most two at a time, that are made and removed, some of them while they are
+    /// open.
+    Snapshots,
+}
+
 /// Makes random operations.
 struct Generator {
     rng: SmallRng,
+    /// The snapshots that there are, and how many have been made.
+    snapshots: Vec<String>,
+    made: usize,
 }
 
 impl Generator {
@@ -83,6 +98,46 @@ impl Generator {
         }
     }
 
+    /// Returns operations that make a snapshot or remove one.
+    fn change_snapshots(&mut self) -> Vec<Op> {
+        if self.snapshots.len() < 2 && (self.snapshots.is_empty() || self.rng.random()) {
+            // Where nothing else moves it.
+            let name = format!("snapshot{}", self.made);
+            self.made += 1;
+            self.snapshots.push(name.clone());
+            return self.around(Op::MakeSnapshot(name));
+        }
+        let nth = self.rng.random_range(0..self.snapshots.len());
+        let name = self.snapshots.remove(nth);
+        if self.rng.random() {
+            return vec![Op::Unlink(name)];
+        }
+        let held = || "#snapshot".to_owned();
+        let mut ops = vec![Op::Open(name.clone(), held()), Op::Unlink(name)];
+        ops.extend((0..3).map(|_| Op::Write("foo".into(), self.offset(), 5000)));
+        ops.push(Op::Close(held()));
+        ops
+    }
+
+    /// Returns the making of a snapshot, mostly of small files that share blocks, of which one is
+    /// removed and others are written over afterwards.
+    fn around(&mut self, make: Op) -> Vec<Op> {
+        let names: Vec<_> = (0..4).map(|n| format!("small{}-{n}", self.made)).collect();
+        let write = |name: &String| Op::Write(name.clone(), 0, 400);
+        let mut ops = Vec::new();
+        if self.rng.random_bool(0.7) {
+            ops.extend(
+                names.iter().flat_map(|name| [Op::Create(name.clone(), FileKind::Regular), write(name)]),
+            );
+        }
+        ops.push(make);
+        if self.rng.random_bool(0.7) {
+            ops.push(Op::Unlink(names[self.rng.random_range(0..4)].clone()));
+            ops.extend(names.iter().map(write));
+        }
+        ops
+    }
+
     fn sync(&mut self) -> Sync {
         match self.rng.random_range(0..20) {
             0..9 => Sync::None,
@@ -93,13 +148,14 @@ impl Generator {
     }
 }
 
-/// Returns the steps for a seed. If `full`, a first file nearly fills the file system.
-pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
-    let mut generator = Generator { rng: SmallRng::seed_from_u64(seed) };
+/// Returns the steps for a seed.
+pub(super) fn steps(seed: u64, limits: &Limits, kind: Kind) -> Vec<Step> {
+    let rng = SmallRng::seed_from_u64(seed);
+    let mut generator = Generator { rng, snapshots: Vec::new(), made: 0 };
     let model = images::model(limits, images::clock());
     let mut driver = Driver::new(&model);
     let mut steps = Vec::new();
-    if full {
+    if kind == Kind::Full {
         let size = generator.rng.random_range(BALLAST);
         steps.push(Op::Create("ballast".into(), FileKind::Regular));
         steps.extend((0..size).step_by(60_000).map(|at| {
@@ -114,6 +170,17 @@ pub(super) fn steps(seed: u64, limits: &Limits, full: bool) -> Vec<Step> {
     let count = steps.len() + generator.rng.random_range(20..100);
     let mut open = false;
     while steps.len() < count {
+        if kind == Kind::Snapshots && generator.rng.random_bool(0.15) {
+            for op in generator.change_snapshots() {
+                if driver.apply(&op, 0, usize::MAX).is_ok() {
+                    steps.push(Step { op, sync: Sync::None });
+                }
+            }
+            if let Some(last) = steps.last_mut() {
+                last.sync = generator.sync();
+            }
+            continue;
+        }
         let mut op = generator.op();
         if open
             && generator.rng.random_bool(0.3)

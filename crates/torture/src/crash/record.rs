@@ -3,7 +3,7 @@
 
 use super::images::{self, Image};
 use super::operation::{Driver, Op, Sync};
-use super::oracle::{History, Promised, Tree};
+use super::oracle::{History, Promised};
 use super::recorder::{Event, Mark, Recorder};
 use super::workload::Workload;
 use crate::overlay::Allowance;
@@ -70,12 +70,11 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
     let mut model_driver = Driver::new(&model);
     let mut history = History::default();
     let mut written = Vec::new();
-    let snapshot = |model_driver: &Driver<'_>| Tree::of(&model, model_driver.held());
-    history.add(snapshot(&model_driver)?);
+    history.add(model_driver.tree()?);
     device.mark(Mark::Promised(history.promise(Promised::All)));
     let fs = images::open_as(device.clone(), clock.clone(), image.log, image.mounting);
     let fs = writable(fs)?;
-    let mut real = Driver::new(&fs);
+    let mut real = Driver::of_ffs(&fs);
     for (n, step) in workload.steps.iter().enumerate() {
         if image.mounting.ticks() {
             clock.advance(1);
@@ -83,7 +82,11 @@ fn run(image: &Image, workload: &Workload, device: &Arc<Recorder>) -> Result<(Hi
         device.mark(Mark::Begins(n + 1));
         let done = apply_to_both(&mut real, &mut model_driver, &step.op, n as u64)?;
         written.push(done.unwrap_or(0));
-        history.add(snapshot(&model_driver)?);
+        history.add(model_driver.tree()?);
+        if done.is_some() && matches!(step.op, Op::MakeSnapshot(_)) {
+            // It is durable, and so is what it holds.
+            device.mark(Mark::Promised(history.promise(Promised::All)));
+        }
         if done.is_some() && step.sync != Sync::None {
             let promised = promised(&model, &model_driver, &step.op, step.sync)?;
             real.sync(&step.op, step.sync).map_err(|e| format!("{} then {:?}: {e}", step.op, step.sync))?;

@@ -8,7 +8,7 @@
 use super::aimed::Aim;
 use super::images;
 use super::operation::{Driver, Op, Step, Sync, split};
-use super::random;
+use super::random::{self, Kind};
 use spindle_conformance::model::ModelFs;
 use spindle_vfs::{FallocateMode, FileKind, FileSystem, Limits, RenameMode};
 use std::fmt;
@@ -27,6 +27,8 @@ pub enum Name {
     Long(u64),
     /// The same on a file system that is nearly full.
     Full(u64),
+    /// A long one that makes and removes snapshots.
+    Snapshots(u64),
 }
 
 impl fmt::Display for Name {
@@ -42,6 +44,7 @@ impl fmt::Display for Name {
             Self::Aimed(aim) => aim.fmt(f),
             Self::Long(seed) => write!(f, "long-{seed}"),
             Self::Full(seed) => write!(f, "full-{seed}"),
+            Self::Snapshots(seed) => write!(f, "snapshots-{seed}"),
         }
     }
 }
@@ -62,6 +65,7 @@ impl std::str::FromStr for Name {
             Some(("mount", rest)) => entry(rest).map(|(entry, sync)| Self::FirstMount(entry, sync)),
             Some(("long", rest)) => number(rest).map(Self::Long),
             Some(("full", rest)) => number(rest).map(Self::Full),
+            Some(("snapshots", rest)) => number(rest).map(Self::Snapshots),
             _ => text.split('-').map(entry).collect::<Result<_, _>>().map(Self::Sequence),
         }
     }
@@ -169,8 +173,9 @@ impl Workload {
             Name::Sequence(entries) => sequence(entries, limits),
             Name::FirstMount(entry, sync) => sequence(&[(*entry, *sync)], limits),
             Name::Aimed(aim) => aim.steps(),
-            Name::Long(seed) => random::steps(*seed, limits, false),
-            Name::Full(seed) => random::steps(*seed, limits, true),
+            Name::Long(seed) => random::steps(*seed, limits, Kind::Plain),
+            Name::Full(seed) => random::steps(*seed, limits, Kind::Full),
+            Name::Snapshots(seed) => random::steps(*seed, limits, Kind::Snapshots),
         };
         Self { name, steps }
     }
@@ -220,7 +225,9 @@ impl Script<'_> {
     /// Adds steps that make the files that an operation needs.
     fn enable(&mut self, op: &Op) {
         match op {
-            Op::Create(path, _) | Op::Symlink(path, _) => self.ensure(path, Need::Nothing),
+            Op::Create(path, _) | Op::Symlink(path, _) | Op::MakeSnapshot(path) => {
+                self.ensure(path, Need::Nothing);
+            }
             Op::Link(from, to) => {
                 self.ensure(from, Need::Regular);
                 self.ensure(to, Need::Nothing);

@@ -34,6 +34,10 @@ pub trait Subject: std::marker::Sync {
     fn name(&self) -> &str;
     /// Returns the limits of its format.
     fn limits(&self) -> &Limits;
+    /// Returns true if its random workloads make and remove snapshots.
+    fn makes_snapshots(&self) -> bool {
+        false
+    }
     /// Prepares a workload on it.
     ///
     /// # Errors
@@ -176,6 +180,7 @@ impl<S: Subject> Campaign<S> {
         let mut entry = || (rng.random_range(0..entries), rng.random_range(0..Sync::ALL.len()));
         let sequence = [entry(), entry(), entry()];
         let name = match rng.random_range(0..8) {
+            _ if subject.makes_snapshots() => Name::Snapshots(rng.random()),
             length @ 0..3 => Name::Sequence(sequence[..=length].to_vec()),
             3 => Name::Full(rng.random()),
             _ => Name::Long(rng.random()),

@@ -169,7 +169,7 @@ impl FaultTest {
         if case.phase == Phase::Recovery {
             let _ = mounted(device);
         } else if let Ok(fs) = images::open(device.clone(), clock.clone(), LogUse::IfThere) {
-            let mut driver = Driver::new(&fs);
+            let mut driver = Driver::of_ffs(&fs);
             for (n, step) in self.expected.workload.steps.iter().enumerate() {
                 clock.advance(1);
                 if driver.apply(&step.op, n as u64, usize::MAX).is_ok() {
@@ -198,6 +198,9 @@ impl Subject for Image {
     }
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+    fn makes_snapshots(&self) -> bool {
+        self.snapshots
     }
     fn prepare(&self, workload: Workload) -> Result<FaultTest, String> {
         FaultTest::new(self, workload)

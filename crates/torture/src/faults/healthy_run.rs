@@ -77,7 +77,7 @@ impl HealthyRun {
 /// Returns the number of steps that can be done before one is refused.
 fn possible(image: &Image, workload: &Workload) -> Result<usize, String> {
     let fs = open(Arc::new(image.device()), images::clock(), LogUse::IfThere)?;
-    let mut driver = Driver::new(&fs);
+    let mut driver = Driver::of_ffs(&fs);
     let refused = workload.steps.iter().enumerate().position(|(n, step)| {
         driver.apply(&step.op, n as u64, usize::MAX).is_err() || driver.sync(&step.op, step.sync).is_err()
     });

@@ -84,7 +84,7 @@ impl<'a> FaultyRun<'a> {
                 Err(Refusal::Device(_)) => return Ok(reached),
                 Err(Refusal::Other(error)) => return Err(format!("open: {error}")),
             };
-        let mut driver = Driver::new(&fs);
+        let mut driver = Driver::of_ffs(&fs);
         let mut after = 0;
         let mut whole = true;
         let mut changed = false;

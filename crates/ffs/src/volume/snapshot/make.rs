@@ -327,7 +327,9 @@ impl View<'_> {
         }
         let before = di.clone();
         match seen {
-            Seen::Free => Dinode::free(di.r#gen).encode(&mut bytes[offset..], layout, false),
+            Seen::Free => {
+                Dinode::free(di.r#gen).encode(&mut bytes[offset..], layout, volume.hashes.inodes);
+            }
             Seen::Empty => {
                 (di.size, di.blocks, di.flags) = (0, 0, di.flags & !SF_SNAPSHOT);
                 (di.db, di.ib) = ([0; NDADDR], [0; NIADDR]);

@@ -19,7 +19,9 @@
 //! Copies and pointers stay when a transaction is rolled back: they are right at any time.
 //!
 //! What is never preserved, because a snapshot has it from the beginning: the superblock, the
-//! summaries, the groups, and the inodes of snapshots; and the blocks of snapshots themselves.
+//! summaries, the groups, and the inodes of snapshots; and the blocks of snapshots themselves,
+//! which are free in the view of each snapshot. Where they belonged to it when it was made, the
+//! BSDs leave the pointer 0; what is read there then changes, and no file of the view has it.
 //!
 //! The pointers of a snapshot change in transactions that do not hold its inode, so they are kept
 //! here, and [`Volume::store`] puts them into the inode; what the inode in memory says of them does

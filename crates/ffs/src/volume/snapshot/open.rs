@@ -4,7 +4,6 @@ use super::{Pointers, Snapshots, State};
 use crate::format::dialect::Dialect;
 use crate::format::units::{Frag, Lbn};
 use crate::volume::Volume;
-use crate::volume::bmap::Slot;
 use spindle_clock::{Mutex, RwLock};
 use spindle_vfs::{Error, Objection, Result};
 use std::collections::BTreeSet;
@@ -57,22 +56,11 @@ impl Volume {
                     Err(error) => return refuse(&format!("cannot be used ({error})")),
                 }
             }
-            // Every indirect block must be there: preserving makes none. And the snapshot must not
-            // need it itself, because preserving changes it.
-            let mut lbn = 0;
-            while lbn < self.snapshot_blocks() {
-                match self.slot(&pointers, Lbn(lbn)) {
-                    Ok(Slot::Indirect(at, _)) => {
-                        match self.needs(&pointers, at.0 / u64::from(self.layout.fs_frag)) {
-                            Ok(false) => {}
-                            Ok(true) => return refuse("would have to preserve its own blocks"),
-                            Err(error) => return refuse(&format!("cannot be used ({error})")),
-                        }
-                    }
-                    Ok(Slot::Inode(_)) => {}
-                    Err(error) => return refuse(&format!("cannot be used ({error})")),
+            // Every indirect block must be there: preserving makes none.
+            for lbn in (0..self.snapshot_blocks()).step_by(self.layout.fs_nindir as usize) {
+                if let Err(error) = self.slot(&pointers, Lbn(lbn)) {
+                    return refuse(&format!("cannot be used ({error})"));
                 }
-                lbn += u64::from(self.layout.fs_nindir);
             }
             if let Some((at, count)) = log {
                 for block in self.whole_blocks(at, count) {

@@ -1,5 +1,7 @@
 //! The snapshots of a fast file system.
 
+mod held;
+
 use crate::control::{Name, Request, request};
 use crate::error::{Context, Error, Result};
 use crate::image::{Image, OpenOptions, Opened};
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use spindle_device::Spec;
 use spindle_ffs::LogUse;
 use spindle_vfs::{Attr, Cred, Ino};
+
+pub use held::Held;
 
 /// A snapshot that the superblock lists (`fs_snapinum`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +95,7 @@ pub fn make(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
         return Ok(());
     }
     let options = OpenOptions { log: LogUse::Wanted, ..options.clone() };
-    change(spec, &options, |image| image.make_snapshot(path))
+    change(spec, &options, |image| image.make_snapshot(path).map(drop))
 }
 
 /// Removes a snapshot of the file system in `spec`, which is not mounted, by its name.
@@ -117,17 +121,18 @@ fn change(spec: &Spec, options: &OpenOptions, work: impl FnOnce(&Image) -> Resul
 
 impl Image {
     /// Makes a snapshot of the file system as it is now, under a new name; it is durable then.
+    /// Returns its directory.
     ///
     /// # Errors
     /// If there can be none ([`spindle_ffs::Ffs::make_snapshot`]), if there is no such directory,
     /// or if it has this name.
-    pub fn make_snapshot(&self, path: &[u8]) -> Result<()> {
+    pub fn make_snapshot(&self, path: &[u8]) -> Result<Ino> {
         let Opened::Ffs(ffs) = &self.kind else { return Err(Error::new(NONE)) };
         let vfs = self.vfs();
         let (dir, name) = path::resolve_parent(&vfs, path)?;
         path::permit_name(&vfs, dir.ino(), name).context(String::from_utf8_lossy(path))?;
         ffs.make_snapshot(dir.ino(), name)
-            .map(drop)
+            .map(|_| dir.ino())
             .map_err(Error::from)
             .context(String::from_utf8_lossy(path))
     }
