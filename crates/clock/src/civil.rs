@@ -29,8 +29,8 @@ impl Civil {
     /// Returns the date of a time in seconds since 1970.
     #[must_use]
     pub fn of(secs: i64) -> Self {
-        // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years; a year that
-        // starts in March has its leap day at the end.
+        // Days since 0000-03-01 of the proleptic Gregorian calendar, in eras of 400 years; a year
+        // that starts in March has its leap day at the end.
         let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
         let days = days + EPOCH_DAY;
         let (era, doe) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));

@@ -711,6 +711,23 @@ fn a_mount_names_its_set_whatever_becomes_of_a_member() {
     }
 }
 
+/// Promise: from when `status` of a mount shows that a member was written over, the mount reads
+/// nothing from it, and its loss is recorded.
+#[test]
+fn a_member_that_status_misses_is_not_read() {
+    let bench = set();
+    bench.shell("head -c 9000000 /dev/urandom >r");
+    bench.ok("cp r slow/d0:/r");
+    assert_eq!(run_as(&bench, "mount.spindle", "fast/c0 mnt").code, 0);
+    bench.shell("dd if=/dev/zero of=slow/d0 bs=1M count=40 conv=notrunc status=none");
+    let ran = bench.run("mfs status mnt");
+    assert!(ran.code == 1 && ran.out.contains("MISSING"), "{}{}", ran.out, ran.err);
+    bench.shell("cmp r mnt/r");
+    assert_eq!(run_as(&bench, "umount.spindle", "mnt").code, 0);
+    let ran = bench.run("cat slow/e0:/text");
+    assert!(ran.out == "some text" && ran.err.contains("copy 0 of data storage 0 is lost"), "{}", ran.err);
+}
+
 /// Promise: if no member is what it was, the mount still says what the set was.
 #[test]
 fn a_mount_without_members_shows_its_set() {

@@ -27,8 +27,8 @@ structure! {
     pub struct DiskHistory: 8 {
         /// The opening that has written the label; 0 if a program did that does not know of them.
         0 opening: u32,
-        /// Bit 0: it has left a member behind. Bit 1: a member was left behind at an opening that is
-        /// not among the former ones.
+        /// Bit 0: it has left a member behind. Bit 1: a member was left behind at an opening that
+        /// is not among the former ones.
         4 flags: u32,
     }
 }
@@ -173,8 +173,9 @@ impl Settled<'_> {
 }
 
 impl Label {
-    /// Returns the history of the labels that `opening` writes after this one. `parted` says whether
-    /// a member does not get them that had this one, and `failed` whether it may have got some.
+    /// Returns the history of the labels that `opening` writes after this one. `parted` says
+    /// whether a member does not get them that had this one, and `failed` whether it may have got
+    /// some.
     pub(crate) fn gone_on(&self, opening: Opening, parted: bool, failed: bool) -> History {
         self.history.gone_on(opening, (self.epoch, self.settled), parted, failed)
     }
@@ -211,9 +212,9 @@ impl Label {
 
     /// Returns true if the tables of areas show that the set has gone on here without the member of
     /// the other label, which matters if the openings in them do not reach back far enough: this
-    /// one calls lost what the other has, or any loss if the other has forgotten an opening at which
-    /// members were left behind, and calls lost all that this one has. Of labels of programs that
-    /// do not know of openings (`is_known` is false), each must call lost what the other has.
+    /// one calls lost what the other has, or any loss if the other has forgotten an opening at
+    /// which members were left behind, and calls lost all that this one has. Of labels of programs
+    /// that do not know of openings (`is_known` is false), each must call lost what the other has.
     fn has_gone_on_without(&self, other: &Self, is_known: bool) -> bool {
         // Log storage that was lost may be used again.
         let mut lost = self.areas.iter().filter(|area| area.role != Role::Log && area.is_lost());

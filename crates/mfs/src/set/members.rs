@@ -2,10 +2,11 @@
 //!
 //! The members are given in any order. The newest label says which areas there are, and which of
 //! them are lost. A member of another set is refused, and so are members that were used apart from
-//! each other (`moment`); one with the state of an earlier moment, or that has become too short, is left out, as if it were not there. Of each part
-//! of the storage one copy must be there, except that without a part of data storage the rest can
-//! still be read, and that log storage is not needed if its loss was recorded: everything is in its
-//! place then. Devices without labels are the areas of read-only classes, or refused.
+//! each other (`moment`); one with the state of an earlier moment, or that has become too short, is
+//! left out, as if it were not there. Of each part of the storage one copy must be there, except
+//! that without a part of data storage the rest can still be read, and that log storage is not
+//! needed if its loss was recorded: everything is in its place then. Devices without labels are the
+//! areas of read-only classes, or refused.
 
 use super::labels::{Labels, PartLoss, read_label};
 use super::moment::newest;

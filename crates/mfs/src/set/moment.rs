@@ -247,8 +247,8 @@ mod tests {
         assert_eq!(found(&[&used, &ahead, &behind]).unwrap().history, used.history);
     }
 
-    /// Promise: a member that was lost in use, while the set went on without it, is no half that was
-    /// used, however often and with whatever losses the set is opened after that.
+    /// Promise: a member that was lost in use, while the set went on without it, is no half that
+    /// was used, however often the set is opened after that.
     #[test]
     fn a_member_that_was_lost_in_use_has_an_earlier_state() {
         let set = opened(&new_set(), 10, THERE, &[HERE, THERE], true);

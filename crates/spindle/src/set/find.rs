@@ -70,7 +70,7 @@ pub fn find(spec: &Spec) -> Result<FoundSet> {
     let all = search.found.iter().chain(&search.earlier);
     let all: Vec<_> = all.map(|member| (member.spec.to_string(), &member.label)).collect();
     search.newest = newest(&all)?;
-    Ok(search.finish(places))
+    Ok(search.finish(&places))
 }
 
 /// Finds the members of a mounted set, first where they are as the process knows that serves the
@@ -92,7 +92,7 @@ pub(super) fn find_mounted(MountedSet { label, places }: &MountedSet) -> Result<
     }
     search.given = search.found.len();
     let places = search.look(places.clone())?;
-    Ok(search.finish(places))
+    Ok(search.finish(&places))
 }
 
 /// Returns the areas of the read-only classes that are among the candidates.
@@ -174,13 +174,13 @@ impl Search {
     }
 
     /// Returns what was found, and the read-only areas.
-    fn finish(self, places: Vec<Place>) -> FoundSet {
+    fn finish(self, places: &[Place]) -> FoundSet {
         let near = self.near();
         let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
         let Self { newest: label, found: mut members, .. } = self;
         let order = label.members();
         let (mut away, mut former): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
-        for place in &places {
+        for place in places {
             let is_found = members.iter().any(|member| member.label.member_id == place.0);
             let is_area = label.read_only.iter().any(|class| class.area.is_some_and(|a| a.id() == place.0));
             let list = if order.contains(&place.0) { &mut away } else { &mut former };
