@@ -1,6 +1,5 @@
 //! The attributes of a file as `ls --json` and `stat` print them.
 
-use crate::date;
 use crate::error::Result;
 use crate::text;
 use serde::Serialize;
@@ -70,10 +69,10 @@ impl Description {
             gid: attr.gid,
             size: attr.size,
             blocks512: attr.blocks512,
-            atime: date::exact(attr.atime),
-            mtime: date::exact(attr.mtime),
-            ctime: date::exact(attr.ctime),
-            birthtime: attr.birthtime.map(date::exact),
+            atime: attr.atime.to_string(),
+            mtime: attr.mtime.to_string(),
+            ctime: attr.ctime.to_string(),
+            birthtime: attr.birthtime.map(|time| time.to_string()),
             flags: attr.flags,
             rdev: is_device(attr.kind).then_some((attr.rdev.major, attr.rdev.minor)),
             target,

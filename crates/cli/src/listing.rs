@@ -84,7 +84,7 @@ fn column_of(flags: Option<&str>) -> String {
 
 /// Returns a time to the minute, or in full.
 pub fn time(time: Timestamp, full: bool) -> String {
-    if full { date::exact(time) } else { date::minute(time) }
+    if full { time.to_string() } else { date::minute(time) }
 }
 
 /// Returns the character behind the name of a file of this kind, as `ls -F` prints it.

@@ -7,9 +7,11 @@
 //! `std::time::SystemTime`, `std::time::Instant`, `std::thread::sleep` or another lock; the tidy
 //! test checks this.
 
+mod civil;
 pub mod hook;
 mod sync;
 mod time;
 
+pub use civil::Civil;
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use time::{Clock, ManualClock, SystemClock, TickClock, Timestamp, Work};

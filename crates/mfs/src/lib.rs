@@ -28,6 +28,7 @@ mod usage;
 mod volume;
 
 pub use format::class::{Class, ClassName, Structure};
+pub use format::history::{Former, History, Opening};
 pub use format::label::{Area, LABEL_BYTES, Label, Parameters, Role};
 pub use format::layout::{ClassLayout, Layout};
 pub use format::read_only::{BytesRead, Fingerprint, ReadOnlyClass};
@@ -35,6 +36,7 @@ pub use log::LogUnits;
 pub use manage::{Progress, Report};
 pub use set::labels::{FoundLabel, is_member, label_at, read_label};
 pub use set::members::Set;
+pub use set::moment::newest;
 pub use set::places::{Place, read_places};
 pub use tree::class::CLASS_ATTRIBUTE;
 pub use tree::mount::{Mfs, OpenOptions};

@@ -82,14 +82,26 @@ impl Set {
         let remedy = "wait until it has ended";
         let only = self.change.try_lock();
         let only = only.ok_or_else(|| Error::unsupported("another change at the same time", remedy))?;
-        for (member_id, error) in self.labels.strangers() {
-            let label = self.labels.now();
-            for area in label.areas.iter().filter(|area| area.member_id == member_id) {
-                let Some(mirror) = &self.part(area)?.mirror else { continue };
-                mirror.lose_member(area.copy as usize, &error)?;
-            }
-        }
+        self.lose_strangers()?;
         Ok(only)
+    }
+
+    fn lose_strangers(&self) -> Result<()> {
+        for (member_id, error) in self.labels.strangers() {
+            self.labels.lose(member_id, &error)?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether all members are what they were when they were opened. One that somebody has
+    /// written over is not read from now on, and recorded as lost if the set is mounted to write;
+    /// unless it has the only copy of something. A change that is going on has looked before.
+    pub fn look_for_strangers(&self) {
+        let Some(_only) = self.change.try_lock() else { return };
+        self.labels.set_only_read(!self.is_mounted.load(Ordering::Acquire));
+        if let Err(error) = self.lose_strangers() {
+            log::warn!("{error}: there is no other copy");
+        }
     }
 
     /// Returns the part that an area is a copy of.

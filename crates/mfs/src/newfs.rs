@@ -6,6 +6,7 @@ use crate::format::areas::has_classes;
 use crate::format::class::{Class, ClassName, check_classes};
 use crate::format::cylinder::{Cylinder, Kind};
 use crate::format::header::{Contents, Header, NameMap};
+use crate::format::history::{History, Opening};
 use crate::format::label::{AREAS_MAX, Area, LABEL_BYTES, Label, Parameters, Role, last_label_at};
 use crate::format::layout::{CLASS_BYTES, ClassLayout, HEADER_BYTES, Layout, ROOT_INO, index};
 use crate::format::map_page::{self, MAP_PAGE_BYTES};
@@ -184,6 +185,7 @@ fn plan(members: &[Member], sizes: &[u64], ids: Ids<'_>, wishes: &Wishes) -> Res
         epoch: 1,
         settled: 1,
         opened: 0,
+        history: History::begun_by(ids.opening),
         unequal: false,
         unlogged: false,
         parameters: Parameters { hash_key: ids.hash_key, ..wishes.parameters },
@@ -209,6 +211,7 @@ struct Ids<'a> {
     set: [u8; 16],
     members: &'a [[u8; 16]],
     hash_key: [u8; 16],
+    opening: Opening,
 }
 
 /// Returns the error of a set that cannot be made over members of these sizes: if one that has
@@ -249,7 +252,8 @@ pub fn make(members: &[Member], wishes: &Wishes, clock: &dyn Clock, random: &mut
     check_classes(&wishes.classes)?;
     let set_id: [u8; 16] = random.random();
     let member_ids: Vec<[u8; 16]> = members.iter().map(|_| random.random()).collect();
-    let ids = Ids { set: set_id, members: &member_ids, hash_key: random.random() };
+    let (hash_key, opening) = (random.random(), random.random());
+    let ids = Ids { set: set_id, members: &member_ids, hash_key, opening };
     let sizes: Vec<u64> = members.iter().map(|member| member.device.info().size_bytes).collect();
     let labels =
         plan(members, &sizes, ids, wishes).map_err(|error| refusal(error, members, &sizes, ids, wishes))?;

@@ -578,3 +578,40 @@ fn a_member_that_was_written_over_is_no_source() {
         }
     }
 }
+
+/// Promise: from when a mount learns that somebody has written over a member, by a look at the
+/// labels or by a change of them that the loss of another member brings about, it reads nothing
+/// from it, and the loss is recorded; a mount that only reads records nothing.
+#[test]
+fn a_member_that_was_written_over_is_not_read() {
+    for case in ["look", "read-only", "another loss"] {
+        let members = new_set();
+        let old = member_id(&members[2]);
+        let set = Set::open(&devices(&members)).unwrap();
+        let read_only = case == "read-only";
+        let options = OpenOptions { read_only, ..OpenOptions::default() };
+        let fs = Mfs::open(&set, Arc::new(ManualClock::at(9)), &options).unwrap();
+        members[2].write_at(0, &vec![0; usize::try_from(SIZE).unwrap()]).unwrap();
+        let before: Vec<_> = members.iter().map(|member| member.device.to_bytes()).collect();
+        if case == "another loss" {
+            members[1].left.store(0, Ordering::Relaxed);
+            let durable = write_files(&fs, 0, &mut StdRng::seed_from_u64(3));
+            assert!(durable > 0, "{case}");
+        } else {
+            set.look_for_strangers();
+        }
+        for n in 0..30 {
+            let attr = fs.lookup(fs.root(), format!("{n}").as_bytes()).unwrap();
+            let mut bytes = vec![0; 30_000];
+            assert_eq!(fs.read(attr.ino, 0, &mut bytes).unwrap(), bytes.len());
+            assert!(bytes == vec![n; 30_000], "{case}: {n}");
+            fs.forget(attr.ino, 1);
+        }
+        let label = set.label_now();
+        assert_eq!(label.is_useless(old), !read_only, "{case}");
+        fs.unmount().unwrap();
+        drop((fs, set));
+        let after: Vec<_> = members.iter().map(|member| member.device.to_bytes()).collect();
+        assert!(!read_only || before == after, "{case}: something was written");
+    }
+}

@@ -116,7 +116,7 @@ fn copies_of_a_set_are_not_mixed() {
         let mut mixed = one.clone();
         mixed[n] = other[n].clone();
         let error = Set::open(&devices(&mixed)).err().unwrap().to_string();
-        assert!(error.contains("in another copy of this set"), "{error}");
+        assert!(error.contains("used apart from each other"), "{error}");
     }
 }
 

@@ -217,12 +217,16 @@ impl MountedImage {
         self.look(|image| list(image, &mut || report(Progress::default())))
     }
 
-    /// Returns what is mounted on the directory `dir`, or was until it was `detached`.
+    /// Returns what is mounted on the directory `dir`, or was until it was `detached`. Of a set, a
+    /// member that somebody has written over is not used from now on.
     ///
     /// # Errors
     /// If it could not be opened again at a remount.
     pub fn describe(&self, dir: &Path, detached: bool) -> Result<Description> {
         self.look(|image| {
+            if let Opened::Mfs(_, set) = &image.kind {
+                set.set.look_for_strangers();
+            }
             Ok(Description {
                 image: self.place(image).to_string(),
                 dir: dir.to_string_lossy().into_owned(),

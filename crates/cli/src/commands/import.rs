@@ -34,7 +34,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -237,6 +237,10 @@ impl Source {
         } else if is_manifest(path).context(path.display())? {
             (Tree::Manifest, Some(path))
         } else {
+            if is_same_file(path, &image) {
+                return Err(Failure::new("it is the image itself; import it into another one"))
+                    .context(path.display());
+            }
             (Tree::TarFile(path.clone()), None)
         };
         if listed.is_some() && args.manifest.is_some() {
@@ -340,6 +344,12 @@ fn read_manifest(path: &Path, user_db: Option<&Path>) -> Result<Manifest> {
     let passwd = if user_db.is_some() && master.exists() { master } else { dir.join("passwd") };
     let names = Names::parse(&read(&passwd)?, &read(&dir.join("group"))?);
     Ok(Manifest::parse(&path.display().to_string(), &text, &names)?)
+}
+
+/// Returns true if both paths lead to the same file or device.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let file = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino(), found.rdev())).ok();
+    file(a).is_some_and(|a| file(b) == Some(a))
 }
 
 /// Opens a tar file, or a named pipe, whose reads wait for a writer and can be interrupted.

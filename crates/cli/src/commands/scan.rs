@@ -3,7 +3,7 @@
 use crate::error::{Context, Failure, Result};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::{date, interrupt, text};
+use crate::{interrupt, text};
 use serde::Serialize;
 use spindle::Spec;
 use spindle::detect::{Found, version_name};
@@ -147,7 +147,7 @@ fn report<'a>(image: &'a str, spec: &Spec, findings: &Findings) -> Result<Report
             dialect,
             byte_order: text::endian(byte_order),
             size_bytes: place.found.size_bytes(),
-            last_written: if is_new { String::new() } else { date::exact(Timestamp::new(secs, 0)) },
+            last_written: if is_new { String::new() } else { Timestamp::new(secs, 0).to_string() },
             last_mounted_on: mounted,
             copy_at: place.copy_at,
             inside: findings.places.iter().rfind(around).map(|other| name(other.at)),

@@ -199,3 +199,20 @@ fn sources_with_surprises() {
         ran.err
     );
 }
+
+/// Promise: an image that is named as the source of its own import, also by links, is refused, and
+/// stays what it was.
+#[test]
+fn an_image_is_not_imported_into_itself() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 20m u.img");
+    bench.write("f", "text");
+    bench.ok("cp f u.img:/f");
+    bench.shell("ln u.img hard; ln -s u.img symbolic");
+    for name in ["u.img", "hard", "symbolic"] {
+        for options in ["", "--force -s 20m "] {
+            bench.fails(&format!("import {options}{name} u.img"), 1, &[name, "it is the image itself"]);
+        }
+    }
+    assert_eq!(bench.ok("cat u.img:/f"), "text");
+}

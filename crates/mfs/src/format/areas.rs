@@ -47,6 +47,7 @@ pub(crate) fn has_classes(areas: &[Area], count: usize) -> bool {
 mod tests {
     use super::super::checksum::seal;
     use super::super::class::{Class, Structure};
+    use super::super::history::History;
     use super::super::label::{CHECKSUM, LABEL_BYTES, Label, Parameters};
     use super::super::read_only::{Fingerprint, ReadOnlyClass};
     use super::*;
@@ -82,6 +83,7 @@ mod tests {
             epoch: 1,
             settled: 1,
             opened: 0,
+            history: History::default(),
             unequal: false,
             unlogged: false,
             parameters,
@@ -190,6 +192,7 @@ mod tests {
                 epoch,
                 settled,
                 opened,
+                history: History::default(),
                 unequal,
                 unlogged,
                 parameters,

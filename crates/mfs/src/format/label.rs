@@ -4,12 +4,13 @@
 //! Opening a set to write, and each change of it, writes labels with the next epoch, in two steps:
 //! when all members have the first one, they get it again as *settled*, and only then is anything
 //! else changed. So members of one moment have one epoch; those that differ because a step was
-//! interrupted are not older than the epoch that was settled last. The table of the greatest epoch
-//! decides which areas are lost.
+//! interrupted are not older than the epoch that was settled last. The table of the label that
+//! counts (`set/moment.rs`) decides which areas are lost.
 
 use super::areas::{has_classes, is_apart, is_complete};
 use super::checksum::{is_sealed, seal};
 use super::class::{CLASSES_MAX, Class, ClassName, DiskClass, Structure, check_classes, check_names, within};
+use super::history::{HISTORY_BYTES, History};
 use super::read_only::{READ_ONLY, ReadOnlyClass};
 use spindle_ondisk::{Endian, structure};
 use spindle_vfs::{Error, Result};
@@ -44,7 +45,9 @@ const UNLOGGED: u32 = 2;
 const TABLE: usize = 128;
 /// Byte at which the table of classes begins.
 const CLASSES: usize = TABLE + AREAS_MAX * DiskArea::SIZE;
-const _: () = assert!(CLASSES + (CLASSES_MAX - 1) * DiskClass::SIZE <= CHECKSUM);
+/// Byte at which the history begins.
+const HISTORY: usize = CLASSES + (CLASSES_MAX - 1) * DiskClass::SIZE;
+const _: () = assert!(HISTORY + HISTORY_BYTES <= CHECKSUM);
 pub(super) const CHECKSUM: usize = LABEL_BYTES - 4;
 
 structure! {
@@ -244,6 +247,8 @@ pub struct Label {
     pub settled: u64,
     /// When the set was opened to write, in nanoseconds since 1970.
     pub opened: i64,
+    /// The openings that the set has gone through.
+    pub history: History,
     /// The set was left in use: copies may differ in what was never flushed.
     pub unequal: bool,
     /// Log storage was lost while the set was in use, and control storage may have a part of an
@@ -371,6 +376,7 @@ impl Label {
             epoch: disk.epoch,
             settled: disk.settled,
             opened: disk.opened.cast_signed(),
+            history: History::decode(&bytes[HISTORY..]),
             unequal: disk.flags & UNEQUAL != 0,
             unlogged: disk.flags & UNLOGGED != 0,
             parameters,
@@ -438,6 +444,7 @@ impl Label {
         let mut entries = bytes[CLASSES..].chunks_exact_mut(DiskClass::SIZE);
         self.classes.iter().zip(&mut entries).for_each(|(class, out)| class.encode(out));
         self.read_only.iter().zip(entries).for_each(|(class, out)| class.encode(out));
+        self.history.encode(&mut bytes[HISTORY..CHECKSUM]);
         seal(&mut bytes, CHECKSUM);
         bytes
     }

@@ -7,6 +7,7 @@ pub mod class;
 pub mod cylinder;
 pub mod extent;
 pub mod header;
+pub mod history;
 pub mod label;
 pub mod layout;
 pub mod map_page;

@@ -6,15 +6,18 @@
 
 use super::places::{Place, has_places, read_places, write_places};
 use super::shared::Shared;
-use crate::format::label::{LABEL_BYTES, Label, Role, last_label_at};
+use crate::format::history::Opening;
+use crate::format::label::{Area, LABEL_BYTES, Label, Role, last_label_at};
 use crate::log::LogLoss;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use spindle_clock::Mutex;
-use spindle_device::{Device, Loss};
+use spindle_device::{Device, Loss, Mirror};
 use spindle_vfs::Error;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -149,11 +152,20 @@ pub(crate) fn write_label(device: &dyn Device, label: &Label) -> spindle_device:
 /// The label that all members of an open set have.
 pub(crate) struct Labels {
     label: Mutex<Label>,
+    /// The number of this opening, if it writes labels.
+    opening: Opening,
     /// True if some members may have a label that was taken back.
     unsettled: AtomicBool,
     /// None if log storage is needed; otherwise true if the set is marked as in use.
     in_use: Mutex<Option<bool>>,
     log_is_lost: AtomicBool,
+    /// True while nothing may be written, so that losses are not recorded.
+    is_only_read: AtomicBool,
+    /// The mirrors of all parts.
+    mirrors: Mutex<Vec<(Role, u32, Weak<Mirror>)>>,
+    /// Members that a change of the labels has found lost, with the reasons, until the mirrors know
+    /// it.
+    found_lost: Mutex<Vec<([u8; 16], spindle_device::Error)>>,
     members: Mutex<BTreeMap<[u8; 16], Arc<dyn Device>>>,
     /// Members that have no label yet.
     new: Mutex<BTreeSet<[u8; 16]>>,
@@ -170,10 +182,23 @@ impl Labels {
         read_only: Vec<Place>,
     ) -> Arc<Self> {
         let log_is_lost = label.log_is_lost().into();
+        let opening = StdRng::from_os_rng().random();
         let (label, members) = (Mutex::new(label), Mutex::new(members));
         let (unsettled, in_use) = (AtomicBool::new(false), Mutex::default());
         let read_only = Mutex::new(read_only);
-        Arc::new(Self { label, unsettled, in_use, log_is_lost, members, new: Mutex::default(), read_only })
+        Arc::new(Self {
+            label,
+            opening,
+            unsettled,
+            in_use,
+            log_is_lost,
+            is_only_read: AtomicBool::new(false),
+            mirrors: Mutex::default(),
+            found_lost: Mutex::default(),
+            members,
+            new: Mutex::default(),
+            read_only,
+        })
     }
 
     /// Returns the label as it is now; its member is any of them.
@@ -274,7 +299,16 @@ impl Labels {
         let before = label.clone();
         apply(&mut label);
         let mut new = self.new.lock();
-        while let Err((member_id, error)) = write_labels(&mut label, &members, &new) {
+        let is_left = |id: &[u8; 16], label: &Label| {
+            !before.is_useless(*id) && (label.is_useless(*id) || !members.contains_key(id))
+        };
+        let had = before.members();
+        let mut failed = false;
+        loop {
+            let parted = had.iter().any(|id| is_left(id, &label));
+            label.history = before.gone_on(self.opening, parted, failed);
+            let Err((member_id, error)) = write_labels(&mut label, &members, &new) else { break };
+            failed = true;
             if !label.can_lose(member_id)
                 && let Some(in_use) = *self.in_use.lock()
             {
@@ -284,13 +318,15 @@ impl Labels {
                 }
             }
             if !label.can_lose(member_id) {
-                let epoch = label.epoch;
-                *label = Label { epoch, ..before };
+                // Some members may have a label of this opening, and miss what follows.
+                let history = before.gone_on(self.opening, true, true);
+                *label = Label { epoch: label.epoch, history, ..before };
                 self.unsettled.store(true, Ordering::Release);
                 return Err(error);
             }
             log::warn!("{error}: this member of the set counts as lost");
             label.areas.iter_mut().filter(|area| area.member_id == member_id).for_each(|a| a.lost = true);
+            self.found_lost.lock().push((member_id, error));
         }
         new.clear();
         self.unsettled.store(false, Ordering::Release);
@@ -304,9 +340,48 @@ impl Labels {
         Ok(())
     }
 
-    /// Writes the label again if some members may have one that was taken back.
+    /// Says which mirrors use the members.
+    pub(super) fn set_mirrors(&self, mirrors: Vec<(Role, u32, Weak<Mirror>)>) {
+        *self.mirrors.lock() = mirrors;
+    }
+
+    /// Says whether the members may only be read. Then losses are not recorded.
+    pub(crate) fn set_only_read(&self, only_read: bool) {
+        self.is_only_read.store(only_read, Ordering::Release);
+    }
+
+    /// Has all mirrors stop using a member, because of `reason`, and records that it is lost.
+    ///
+    /// # Errors
+    /// Device errors if it has the only copy of something, or the loss cannot be recorded.
+    pub(crate) fn lose(&self, id: [u8; 16], reason: &spindle_device::Error) -> spindle_device::Result<()> {
+        let label = self.now();
+        let own = label.areas.iter().filter(|area| area.member_id == id && area.filling.is_none());
+        // Log storage that is lost is not used any more.
+        let is_used = |area: &&Area| area.role != Role::Log || !label.log_is_lost();
+        for Area { role, index, copy, .. } in own.filter(is_used) {
+            let is_it = |(r, i, _): &&(Role, u32, Weak<Mirror>)| (r, i) == (role, index);
+            let mirror = self.mirrors.lock().iter().find(is_it).and_then(|(_, _, mirror)| mirror.upgrade());
+            if let Some(mirror) = mirror {
+                mirror.lose_member(*copy as usize, reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the label again if some members may have one that was taken back, and has the mirrors
+    /// stop using the members that a change of the labels has found lost.
     fn settle(&self) -> spindle_device::Result<()> {
-        if self.unsettled.load(Ordering::Acquire) { self.change(|_| ()) } else { Ok(()) }
+        if self.unsettled.load(Ordering::Acquire) {
+            self.change(|_| ())?;
+        }
+        for (id, reason) in std::mem::take(&mut *self.found_lost.lock()) {
+            // The labels have the loss already, so nothing that succeeds depends on this.
+            if let Err(error) = self.lose(id, &reason) {
+                log::warn!("{error}: this member is still used");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -373,11 +448,13 @@ impl Loss for PartLoss {
 
     fn note(&self, copy: usize, reason: &spindle_device::Error) -> spindle_device::Result<()> {
         let Self { role, index, .. } = *self;
+        if self.labels.is_only_read.load(Ordering::Acquire) {
+            return Ok(());
+        }
         log::warn!("copy {copy} of {role} storage {index} is lost: {reason}; the set goes on without it");
         self.labels.change(|label| {
-            let is_it = |area: &&mut crate::format::label::Area| {
-                area.role == role && area.index == index && area.copy as usize == copy
-            };
+            let is_it =
+                |area: &&mut Area| area.role == role && area.index == index && area.copy as usize == copy;
             label.areas.iter_mut().filter(is_it).for_each(|area| area.lost = true);
         })
     }
@@ -386,7 +463,8 @@ impl Loss for PartLoss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::label::{Area, Parameters};
+    use crate::format::history::History;
+    use crate::format::label::Parameters;
     use spindle_device::{AlignedBuf, Info, MemoryDevice, Op, Request, Ticket};
     use std::sync::atomic::AtomicU32;
 
@@ -449,6 +527,7 @@ mod tests {
             epoch,
             settled: epoch,
             opened: 0,
+            history: History::default(),
             unequal: false,
             unlogged: false,
             parameters,

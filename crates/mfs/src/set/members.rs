@@ -1,13 +1,15 @@
 //! The members of a set, put together from their labels.
 //!
-//! The members are given in any order. The label with the greatest epoch says which areas there
-//! are, and which of them are lost. A member of another set is refused; one with the state of an
-//! earlier moment, or that has become too short, is left out, as if it were not there. Of each part
-//! of the storage one copy must be there, except that without a part of data storage the rest can
-//! still be read, and that log storage is not needed if its loss was recorded: everything is in its
-//! place then. Devices without labels are the areas of read-only classes, or refused.
+//! The members are given in any order. The newest label says which areas there are, and which of
+//! them are lost. A member of another set is refused, and so are members that were used apart from
+//! each other (`moment`); one with the state of an earlier moment, or that has become too short, is
+//! left out, as if it were not there. Of each part of the storage one copy must be there, except
+//! that without a part of data storage the rest can still be read, and that log storage is not
+//! needed if its loss was recorded: everything is in its place then. Devices without labels are the
+//! areas of read-only classes, or refused.
 
 use super::labels::{Labels, PartLoss, read_label};
+use super::moment::newest;
 use super::read_only::{self, ReadOnlyArea};
 use super::shared::Shared;
 use super::space::Space;
@@ -75,16 +77,6 @@ impl Part {
 /// The members that can be used, by their identities.
 type Members = BTreeMap<[u8; 16], Arc<dyn Device>>;
 
-/// Returns the newest of the labels.
-///
-/// # Errors
-/// [`Error::Unsupported`] if there is none.
-fn newest(labels: &[Label]) -> Result<&Label> {
-    let better = |best: &'_ &Label, label: &'_ &Label| !best.is_as_new_as(label);
-    let newest = labels.iter().reduce(|best, label| if better(&best, &label) { label } else { best });
-    newest.ok_or_else(|| Error::unsupported("a set without members", "name at least one"))
-}
-
 /// What the devices of a set are.
 #[derive(Default)]
 pub(crate) struct Labelled {
@@ -142,10 +134,6 @@ fn choose(
         }
         if label.is_only_begun() && !newest.members().contains(&label.member_id) {
             continue;
-        }
-        if label.epoch == newest.epoch && label.opened != newest.opened {
-            let what = format!("{name} was used in another copy of this set at the same time");
-            return refuse(what, "keep the members of the two copies apart");
         }
         if label.epoch < newest.settled || !newest.members().contains(&label.member_id) {
             let Label { epoch, .. } = label;
@@ -237,10 +225,11 @@ impl Set {
     /// As [`Self::open`].
     pub(crate) fn assemble(found: Labelled, without_log: bool) -> Result<Self> {
         let Labelled { members: devices, labels, others, mut left_out } = found;
-        let mut label = match newest(&labels) {
-            Ok(label) => label.clone(),
-            Err(none) => return Err(no_label(&others).unwrap_or(none)),
-        };
+        if let Some(error) = no_label(&others).filter(|_| labels.is_empty()) {
+            return Err(error);
+        }
+        let named = devices.iter().zip(&labels).map(|(device, label)| (device.info().name.clone(), label));
+        let mut label = newest(&named.collect::<Vec<_>>())?;
         let layout = Layout::of(&label)?;
         let members = choose(&devices, &labels, &label, &mut left_out)?;
         let read_only = read_only::find(&label, others, &mut left_out)?;
@@ -288,6 +277,8 @@ impl Set {
         let control = devices_of(Role::Control)?.remove(0);
         let data = devices_of(Role::Data)?;
         let log = devices_of(Role::Log)?;
+        let mirror = |part: &Part| Some((part.role, part.index, Arc::downgrade(part.mirror.as_ref()?)));
+        labels.set_mirrors(parts.iter().filter_map(mirror).collect());
         let data = stripes(&label, &data)?;
         let devices = data.iter().map(|class| class.clone() as Arc<dyn Device>).collect();
         let name = members.values().map(|device| device.info().name.clone()).collect::<Vec<_>>().join(", ");
@@ -410,6 +401,7 @@ impl Set {
             return Err(missing(part.role, part.index));
         }
         let is_unequal = was_in_use && self.has_copies();
+        self.labels.set_only_read(false);
         self.labels.change(|label| {
             label.opened = now.secs.saturating_mul(1_000_000_000).saturating_add(now.nanos.into());
             label.unequal |= is_unequal;

@@ -2,6 +2,7 @@
 
 pub(crate) mod labels;
 pub mod members;
+pub mod moment;
 pub(crate) mod places;
 pub(crate) mod read_only;
 mod shared;

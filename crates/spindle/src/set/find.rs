@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::image::{open_device_unlocked, open_unlocked};
 use crate::partition;
 use spindle_device::{Device, Part, Spec, partitions};
-use spindle_mfs::{Fingerprint, LABEL_BYTES, Label, Place, read_label, read_places};
+use spindle_mfs::{Fingerprint, LABEL_BYTES, Label, Place, newest, read_label, read_places};
 use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A member that was found.
@@ -36,7 +37,7 @@ pub struct FoundArea {
 /// What was found of a set.
 #[derive(Clone, Debug)]
 pub struct FoundSet {
-    /// Its newest label.
+    /// Its newest label; of a mounted set that of the mount.
     pub label: Label,
     /// The members, in the order of the table of the newest label; first those that the table has,
     /// then those that it no longer has.
@@ -57,17 +58,24 @@ pub struct FoundSet {
 /// not found are left out. The devices are read without a lock.
 ///
 /// # Errors
-/// If `spec` is not a member, its device cannot be read, or two files claim to be the same member.
+/// If `spec` is not a member, its device cannot be read, two files claim to be the same member, or
+/// members were used apart from each other, so that each side has changes that the other lacks.
 pub fn find(spec: &Spec) -> Result<FoundSet> {
     let spec = &absolute(spec);
     let device = open_device_unlocked(spec)?;
     let label = own_label(spec, &*device)?;
     let found = vec![FoundMember { spec: spec.clone(), label: label.clone() }];
-    Search { newest: label, given: 1, found }.finish(Vec::new())
+    let mut search = Search { newest: label, is_mounted: false, given: 1, found, earlier: Vec::new() };
+    let places = search.look(Vec::new())?;
+    let all = search.found.iter().chain(&search.earlier);
+    let all: Vec<_> = all.map(|member| (member.spec.to_string(), &member.label)).collect();
+    search.newest = newest(&all)?;
+    Ok(search.finish(&places))
 }
 
 /// Finds the members of a mounted set, first where they are as the process knows that serves the
-/// mount, which need not have a label any more.
+/// mount, which need not have a label any more. Members that were used apart from it are among
+/// them.
 ///
 /// # Errors
 /// If the label is damaged, or two files claim to be the same member.
@@ -75,14 +83,16 @@ pub(super) fn find_mounted(MountedSet { label, places }: &MountedSet) -> Result<
     let damaged = || Error::new("the process that serves the mount does not say which set it is");
     let newest = (label.len() == LABEL_BYTES).then(|| Label::decode(label, "label of the mounted set"));
     let newest = newest.transpose()?.flatten().ok_or_else(damaged)?;
-    let mut search = Search { newest, given: 0, found: Vec::new() };
+    let (found, earlier) = (Vec::new(), Vec::new());
+    let mut search = Search { newest, is_mounted: true, given: 0, found, earlier };
     for (_, path) in places {
         if let Ok(spec) = Spec::parse(path) {
             search.look_at(&spec)?;
         }
     }
     search.given = search.found.len();
-    search.finish(places.clone())
+    let places = search.look(places.clone())?;
+    Ok(search.finish(&places))
 }
 
 /// Returns the areas of the read-only classes that are among the candidates.
@@ -116,11 +126,14 @@ fn own_label(spec: &Spec, device: &dyn Device) -> Result<Label> {
 }
 
 struct Search {
-    /// The newest label that was seen.
+    /// The newest label that was seen; of a mounted set, of those that are not apart from it.
     newest: Label,
+    is_mounted: bool,
     /// The number of members that were not looked for: no other file is taken for one of them.
     given: usize,
     found: Vec<FoundMember>,
+    /// Others that claim to be one of those found, with an earlier state.
+    earlier: Vec<FoundMember>,
 }
 
 impl Search {
@@ -134,29 +147,40 @@ impl Search {
         self.is_complete() && self.newest.read_only.is_empty()
     }
 
-    /// Looks for what is not found yet. `places` says where members are or were, besides what they
-    /// say themselves.
-    fn finish(mut self, mut places: Vec<Place>) -> Result<FoundSet> {
-        let first = self.found.first().filter(|_| !self.is_all()).map(|member| member.spec.clone());
-        let first = first.and_then(|spec| open_device_unlocked(&spec).ok().map(|device| (spec, device)));
-        let near = first.map_or_else(Vec::new, |(spec, device)| neighbours(&spec, &*device));
+    /// Looks for the members that are not found yet. `places` says where they are or were; returns
+    /// it with what they say themselves.
+    fn look(&mut self, mut places: Vec<Place>) -> Result<Vec<Place>> {
         if !self.is_complete() {
-            for candidate in &near {
-                self.look_at(candidate)?;
+            for candidate in self.near() {
+                self.look_at(&candidate)?;
             }
         }
         places.extend(self.found.iter().filter_map(|member| places_of(&member.spec)).flatten());
-        let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
-        for candidate in known().chain(block_devices()) {
+        let known = places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
+        for candidate in known.chain(block_devices()) {
             if self.is_complete() {
                 break;
             }
             self.look_at(&absolute(&candidate))?;
         }
+        Ok(places)
+    }
+
+    /// Returns what is near the first member that was found, if there is anything to look for.
+    fn near(&self) -> Vec<Spec> {
+        let first = self.found.first().filter(|_| !self.is_all()).map(|member| member.spec.clone());
+        let first = first.and_then(|spec| open_device_unlocked(&spec).ok().map(|device| (spec, device)));
+        first.map_or_else(Vec::new, |(spec, device)| neighbours(&spec, &*device))
+    }
+
+    /// Returns what was found, and the read-only areas.
+    fn finish(self, places: &[Place]) -> FoundSet {
+        let near = self.near();
+        let known = || places.iter().filter_map(|(_, path)| Spec::parse(path).ok());
         let Self { newest: label, found: mut members, .. } = self;
         let order = label.members();
         let (mut away, mut former): (Vec<Place>, Vec<Place>) = (Vec::new(), Vec::new());
-        for place in &places {
+        for place in places {
             let is_found = members.iter().any(|member| member.label.member_id == place.0);
             let is_area = label.read_only.iter().any(|class| class.area.is_some_and(|a| a.id() == place.0));
             let list = if order.contains(&place.0) { &mut away } else { &mut former };
@@ -170,12 +194,13 @@ impl Search {
         let read_only = read_only_areas(&label, &mut known().chain(near).chain(block_devices()));
         let place = |member: &FoundMember| order.iter().position(|id| *id == member.label.member_id);
         members.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
-        Ok(FoundSet { label, members, read_only, away, former, refused })
+        FoundSet { label, members, read_only, away, former, refused }
     }
 
     /// Adds a member.
     fn add(&mut self, spec: &Spec, label: Label) {
-        if !self.newest.is_as_new_as(&label) {
+        let is_of_set = !(self.is_mounted && label.is_apart_from(&self.newest));
+        if is_of_set && !self.newest.is_as_new_as(&label) {
             self.newest = label.clone();
         }
         self.found.push(FoundMember { spec: spec.clone(), label });
@@ -203,8 +228,11 @@ impl Search {
             )));
         }
         if known.label.epoch < label.epoch {
-            self.found.remove(other);
+            let known = self.found.remove(other);
+            self.earlier.push(known);
             self.add(candidate, label);
+        } else {
+            self.earlier.push(FoundMember { spec: candidate.clone(), label });
         }
         Ok(())
     }
@@ -244,13 +272,23 @@ fn refusal(path: &str) -> Option<spindle_device::Error> {
     }
 }
 
-/// Returns true if both name the same bytes of the same file or device.
+/// Returns true if both name the same bytes of the same file or device, also by links to it, or the
+/// same place where there is nothing yet.
 pub(super) fn is_same(a: &Spec, b: &Spec) -> bool {
     let place = |spec: &Spec| {
         let place = spec.place().ok()?;
-        Some((place.path.canonicalize().ok()?, place.bytes))
+        Some((identity(&place.path)?, place.bytes))
     };
-    a == b || place(a).is_some_and(|a| place(b) == Some(a))
+    absolute(a) == absolute(b) || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// Returns what a file or device has under all its names: the numbers of a device, or those of a
+/// file and of the device on which it is.
+fn identity(path: &Path) -> Option<(bool, u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let is_device = metadata.file_type().is_block_device();
+    let number = if is_device { (metadata.rdev(), 0) } else { (metadata.dev(), metadata.ino()) };
+    Some((is_device, number.0, number.1))
 }
 
 /// Returns the other partitions of the disk, and the files in its directory that are large enough.

@@ -1,5 +1,6 @@
 //! Making a set.
 
+use super::find::is_same;
 use crate::error::{Context, Error, Result};
 use crate::newfs::{Created, clock, open_new, rng, size_of};
 use spindle_device::{Device, MemoryDevice, Spec};
@@ -31,7 +32,8 @@ pub struct Settings {
 
 /// Parses the members of one role, in the order of their parts. Each has the form `PATH` or
 /// `PATH+PATH`, whose files are copies of one part. A path may end in `:SIZE`, by which a missing
-/// file is made; `parse_size` reads it. A path that occurs already gets one more area. `class` is
+/// file is made; `parse_size` reads it. A device that occurs already, under
+/// whatever name, gets one more area. `class` is
 /// that of data, 0 for the default one; its parts come after those that are in `members`.
 ///
 /// # Errors
@@ -59,9 +61,12 @@ pub fn parse_members(
             }
             let spec = Spec::parse(path)?;
             let area = NewArea { class, part: Some(part), ..NewArea::of(role) };
-            match members.iter_mut().find(|member| member.spec == spec) {
+            match members.iter_mut().find(|member| is_same(&member.spec, &spec)) {
                 Some(member) if member.areas.iter().any(|a| (a.role, a.part) == (role, area.part)) => {
-                    return Err(Error::new(format!("{path}: named twice for {role} storage")));
+                    let other = member.spec.to_string();
+                    let as_what =
+                        if other == path { String::new() } else { format!(" ({other} is the same)") };
+                    return Err(Error::new(format!("{path}: named twice for {role} storage{as_what}")));
                 }
                 Some(member) => {
                     member.areas.push(area);
@@ -160,5 +165,27 @@ mod tests {
         assert_eq!(second, [Some(3), Some(4)], "parts are numbered through all classes");
         assert!(parse(&["a", "a"], &[]).unwrap_err().to_string().contains("named twice"));
         assert!(parse(&["a+"], &[]).is_err());
+    }
+
+    /// Promise: a file is one member under all its names: twice in one role it is refused as named
+    /// twice, with the other name, and in two roles it gets two areas. So is one that is not there
+    /// yet.
+    #[test]
+    fn a_member_has_several_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::write(path("c"), [0; 512]).unwrap();
+        std::fs::hard_link(path("c"), path("hard")).unwrap();
+        std::os::unix::fs::symlink("c", path("symbolic")).unwrap();
+        std::fs::write(path("other"), [0; 512]).unwrap();
+        let c = path("c");
+        for name in ["hard", "symbolic", "./c"] {
+            let error = parse(&[&c, &path(name)], &[]).unwrap_err().to_string();
+            assert!(error.contains(&format!("named twice for control storage ({c} is the same)")), "{error}");
+            assert_eq!(parse(&[&c], &[&path(name)]).unwrap()[0].areas.len(), 2, "{name}");
+        }
+        let error = parse(&[&path("new"), &path("./new")], &[]).unwrap_err().to_string();
+        assert!(error.contains("named twice"), "{error}");
+        assert_eq!(parse(&[&c, &path("other")], &[]).unwrap().len(), 2);
     }
 }

@@ -4,7 +4,7 @@ use super::parse::number;
 use super::session::Session;
 use crate::error::{Failure, Result};
 use crate::output::Output;
-use crate::{date, text};
+use crate::text;
 use spindle_clock::Timestamp;
 use spindle_ffs::inspect::{Field, Form, Owner, Slot};
 use spindle_ffs::{Frag, Group};
@@ -122,7 +122,7 @@ pub fn number_text(form: Form, number: i128) -> String {
         Form::Octal if number != 0 => format!("0{number:o}"),
         Form::Hex => format!("{number:#x}"),
         Form::Time => {
-            let time = i64::try_from(number).map(|secs| date::exact(Timestamp::new(secs, 0)));
+            let time = i64::try_from(number).map(|secs| Timestamp::new(secs, 0).to_string());
             format!("{number} ({})", time.unwrap_or_default())
         }
         _ => number.to_string(),

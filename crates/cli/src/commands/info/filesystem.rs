@@ -1,7 +1,6 @@
 //! The report of `spindle info` on a fast file system: its superblock, with the numbers of dumpfs.
 
 use super::found::FoundInfo;
-use crate::date;
 use crate::error::Result;
 use crate::logger;
 use crate::output::Output;
@@ -206,7 +205,7 @@ impl FileSystemInfo {
             volume_name: text_of(superblock.volume_name()),
             last_mounted_on: text_of(&fs.fs_fsmnt),
             fs_id: format!("{:08x}{:08x}", fs.fs_id[0], fs.fs_id[1]),
-            last_written: date::exact(Timestamp::new(superblock.written_at(), 0)),
+            last_written: Timestamp::new(superblock.written_at(), 0).to_string(),
             flags: flag_names(*dialect, superblock.flags()),
             check_hashes: superblock.check_hashes(),
             log: LogInfo::of(superblock, &**device)?,

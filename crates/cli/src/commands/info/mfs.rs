@@ -1,6 +1,5 @@
 //! The report of `spindle info` on a member of a multi-structured file system.
 
-use crate::date;
 use crate::error::Result;
 use crate::mount_point;
 use crate::output::Output;
@@ -112,7 +111,7 @@ pub fn show(out: &mut Output, status: &Status) -> Result<()> {
             let time = Timestamp::new(nanos.div_euclid(1_000_000_000), 0);
             {
                 let times = text::counted(status.epoch - 1, "time");
-                format!("opened to write or changed {times}, last at {}", date::exact(time))
+                format!("opened to write or changed {times}, last at {time}")
             }
         }
     };

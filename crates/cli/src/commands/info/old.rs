@@ -1,7 +1,6 @@
 //! The report of `spindle info` on an old file system.
 
 use super::found::FoundInfo;
-use crate::date;
 use crate::error::Result;
 use crate::output::Output;
 use crate::text;
@@ -67,7 +66,7 @@ impl OldInfo {
             last_written: detected
                 .unusable
                 .is_none()
-                .then(|| date::exact(Timestamp::new(superblock.head.s_time.into(), 0))),
+                .then(|| Timestamp::new(superblock.head.s_time.into(), 0).to_string()),
             s_fname: name(&superblock.tail.s_fname),
             s_fpack: name(&superblock.tail.s_fpack),
             s_isize: layout.s_isize,
