@@ -118,7 +118,7 @@ impl Answering for Mount {
             }
             Request::Describe => {
                 let (dir, detached) = (self.remounter.mount_point(), self.remounter.is_detached());
-                serde_json::to_value(self.image.describe(dir, detached)?)
+                serde_json::to_value(self.image.describe(dir, &self.remounter.device(), detached)?)
             }
             Request::Remount(text) => {
                 self.remount(text)?;
