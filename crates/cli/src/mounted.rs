@@ -157,7 +157,7 @@ impl Answering for Mount {
             Request::Grow { size, force } => serde_json::to_value(self.grow(*size, *force, report)?),
             Request::Describe => {
                 let (dir, detached) = (self.remounter.mount_point(), self.remounter.is_detached());
-                serde_json::to_value(self.image.describe(dir, detached)?)
+                serde_json::to_value(self.image.describe(dir, &self.remounter.device(), detached)?)
             }
             Request::Remount(text) => {
                 self.remount(text)?;

@@ -32,6 +32,9 @@ pub struct Description {
     pub image: String,
     /// The directory on which it is mounted.
     pub dir: String,
+    /// The device number of the mount, `major:minor`.
+    #[serde(default)]
+    pub device: String,
     /// Nothing can be changed.
     pub read_only: bool,
     /// It is not on the directory any more, but still in use (`umount -l`).
@@ -217,12 +220,12 @@ impl MountedImage {
         self.look(|image| list(image, &mut || report(Progress::default())))
     }
 
-    /// Returns what is mounted on the directory `dir`, or was until it was `detached`. Of a set, a
-    /// member that somebody has written over is not used from now on.
+    /// Returns what is mounted on the directory `dir` with this device number, or was until it was
+    /// `detached`. Of a set, a member that somebody has written over is not used from now on.
     ///
     /// # Errors
     /// If it could not be opened again at a remount.
-    pub fn describe(&self, dir: &Path, detached: bool) -> Result<Description> {
+    pub fn describe(&self, dir: &Path, device: &str, detached: bool) -> Result<Description> {
         self.look(|image| {
             if let Opened::Mfs(_, set) = &image.kind {
                 set.set.look_for_strangers();
@@ -230,6 +233,7 @@ impl MountedImage {
             Ok(Description {
                 image: self.place(image).to_string(),
                 dir: dir.to_string_lossy().into_owned(),
+                device: device.to_owned(),
                 read_only: image.fs().read_only(),
                 detached,
                 storage: match &image.kind {

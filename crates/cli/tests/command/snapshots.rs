@@ -216,20 +216,19 @@ fn live_dumps_form_chains() {
     );
     let free = bench.shell("sync -f mnt; stat -f -c %f mnt");
     bench.fails("dump -0 -f d.0 disk.img", 1, &["is mounted on", "mnt", "-L", "unmount"]);
-    bench.fails("dump -0 -f d.0 mnt", 1, &["is mounted on", "-L"]);
     bench.shell("! test -e mnt/.snap/dump_snapshot; cp mnt/large large");
     let program = env!("CARGO_BIN_EXE_spindle");
     // The reader of the dump waits in the middle of it, and changes the file system.
     bench.shell(&format!(
-        "{program} dump -0 -u -D dumpdates -L -f - mnt 2>notes | {{ head -c 100000 >d.0
+        "{program} dump -0 -u -D dumpdates -L -f - disk.img 2>notes | {{ head -c 100000 >d.0
          echo two >mnt/dir/a; rm mnt/dir/b; echo new >mnt/c; head -c 1000 /dev/zero >mnt/large; cat >>d.0; }}
          grep -q 'level 0 dump of everything' notes; ls -A mnt/.snap | grep . && exit 1; true"
     ));
     bench.ok("restore -r -f d.0 --to back");
     bench.shell("cmp back/large large; grep -qx one back/dir/a; grep -qx kept back/dir/b; ! test -e back/c");
     bench.shell("! test -e back/.spindlelog");
-    // By its image, with the mount's directory as another name of it.
-    let ran = bench.run("dump -1 -u -D dumpdates -L -f d.1 disk.img");
+    // By the directory of the mount, which is another name of it.
+    let ran = bench.run("dump -1 -u -D dumpdates -L -f d.1 mnt");
     assert!(ran.code == 0 && ran.err.contains("what has changed since"), "{}", ran.err);
     bench.ok("restore -r -f d.0 -f d.1 --to both");
     bench.shell(
@@ -259,7 +258,7 @@ fn live_dumps_leave_no_snapshot() {
     let program = env!("CARGO_BIN_EXE_spindle");
     for (signal, code) in [("INT", 130), ("TERM", 143), ("KILL", 137)] {
         bench.shell(&format!(
-            "mkfifo pipe; env --default-signal=INT,TERM {program} dump -0 -u -D dumpdates -L -f pipe --force mnt \
+            "mkfifo pipe; env --default-signal=INT,TERM {program} dump -0 -u -D dumpdates -L -f pipe --force disk.img \
                  2>notes & dump=$!
              exec 3<pipe; head -c 100000 <&3 >/dev/null; kill -{signal} $dump
              set +e; wait $dump; code=$?; exec 3<&-; rm pipe; set -e
@@ -267,12 +266,12 @@ fn live_dumps_leave_no_snapshot() {
         ));
         await_free(&bench, &free);
     }
-    assert_eq!(bench.run("dump -0 -L -f /dev/full mnt").code, 1);
+    assert_eq!(bench.run("dump -0 -L -f /dev/full disk.img").code, 1);
     await_free(&bench, &free);
     bench.ok("snapshot make mnt /.snap/dump_snapshot");
-    bench.fails("dump -0 -L -f d.0 mnt", 1, &["exists", "killed", "rm ", "mnt/.snap/dump_snapshot"]);
+    bench.fails("dump -0 -L -f d.0 disk.img", 1, &["exists", "killed", "rm ", "mnt/.snap/dump_snapshot"]);
     bench.shell("! test -e d.0; rm -f mnt/.snap/dump_snapshot; rmdir mnt/.snap");
-    bench.fails("dump -0 -L -f d.0 mnt", 1, &["there is no directory", "mkdir", "mnt/.snap"]);
+    bench.fails("dump -0 -L -f d.0 disk.img", 1, &["there is no directory", "mkdir", "mnt/.snap"]);
     bench.ok("umount mnt");
     assert_eq!(bench.ok("snapshot list disk.img"), "");
     bench.check("disk.img");
@@ -281,7 +280,7 @@ fn live_dumps_leave_no_snapshot() {
     bench.shell("mkdir mnt");
     assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o rw").code, 0);
     bench.shell("mkdir mnt/.snap");
-    bench.fails("dump -0 -L -f d.0 mnt", 1, &["only UFS has snapshots"]);
+    bench.fails("dump -0 -L -f d.0 disk.img", 1, &["only UFS has snapshots"]);
     bench.ok("umount mnt");
 }
 
@@ -298,13 +297,13 @@ fn mounts_are_checked() {
         bench.shell(
             "(until test -e stop; do echo $$ >mnt/dir/b; mv mnt/dir/b mnt/dir/c; done; : >stopped) >log 2>&1 &",
         );
-        for name in ["mnt", "disk.img", "-n mnt"] {
+        for name in ["disk.img", "-n disk.img"] {
             let ran = bench.run(&format!("fsck -B {name}"));
             assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{newfs} {name}: {}", ran.out);
             assert!(ran.out.contains("is mounted; checking a snapshot of it"), "{}", ran.out);
             assert!(ran.out.contains("no problems found") && !ran.out.contains("**"), "{}", ran.out);
         }
-        bench.fails("fsck -n mnt", 8, &["is mounted on", "-B", "unmount"]);
+        bench.fails("fsck -n disk.img", 8, &["is mounted on", "-B", "unmount"]);
         bench.fails("fsck -B -y mnt", 2, &["cannot be used with"]);
         bench.shell(
             "touch stop; until test -e stopped; do sleep 0.05; done; rm -r mnt/dir
@@ -328,7 +327,7 @@ fn mounts_are_checked() {
     assert_eq!(bench.run("fsck -B disk.img").code, 4);
     bench.shell("mkdir mnt");
     assert_eq!(run_as(&bench, "mount.spindle", "disk.img mnt -o rw").code, 0);
-    let ran = bench.run("fsck -B mnt");
+    let ran = bench.run("fsck -B disk.img");
     assert_eq!((ran.code, ran.err.as_str()), (4, ""), "{}", ran.out);
     assert!(ran.out.contains("LINK COUNT") && ran.out.contains("1 problem found"), "{}", ran.out);
     assert!(ran.out.contains("to repair it, unmount it: spindle fsck -y "), "{}", ran.out);
