@@ -141,6 +141,10 @@ pub fn quota_files(options: &MountOptions) -> QuotaFiles {
 
 impl Answering for Mount {
     fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value> {
+        // Who asks by the device number means the mount that has it now.
+        if self.remounter.has_ended() {
+            return Err(Error::new("the mount has ended; try again"));
+        }
         let done = match request {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),

@@ -16,7 +16,7 @@ use crate::deferred::DeferredRequests;
 use crate::kernel::{self, KernelMount, Unmount};
 use crate::mountinfo::{self, MountDevice};
 use crate::processes::Processes;
-use crate::protocol::{Connection, Handler, NodeId, Operation, Reply, Request};
+use crate::protocol::{Connection, Handler, NodeId, Notifier, Operation, Reply, Request};
 use crate::server::{MAX_REQUEST_BYTES, PROBE, Server, ServerState};
 use crate::waiting::retry_while_busy;
 use crate::{Error, MountOptions, Result};
@@ -413,6 +413,13 @@ impl Remounter {
     #[must_use]
     pub fn device(&self) -> String {
         self.shared.device.to_string()
+    }
+
+    /// Returns true if the kernel has unmounted it, and perhaps given its device number to another
+    /// mount, although it is still being closed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.server_state.notifier.get().is_some_and(Notifier::has_ended)
     }
 
     /// Returns the mount point, an absolute path without symbolic links.

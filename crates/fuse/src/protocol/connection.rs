@@ -5,10 +5,11 @@ use super::reply::{Reply, send};
 use super::wire::{
     Builder, Fields, Malformed, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, VERSION, init, opcode,
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
@@ -228,6 +229,14 @@ fn clone(device: &File) -> io::Result<File> {
 pub(crate) struct Notifier(Arc<File>);
 
 impl Notifier {
+    /// Returns true if the kernel has ended the connection, as the last unmount does before its
+    /// device number can be that of another mount.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut device = [PollFd::new(self.0.as_fd(), PollFlags::empty())];
+        matches!(poll(&mut device, PollTimeout::ZERO), Ok(1))
+            && device[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
+    }
+
     /// Invalidates the attributes of an inode in the kernel, and its pages from `from` to the
     /// end; the kernel writes back changed pages first. If `from` is negative, no pages are
     /// invalidated. Succeeds if the kernel does not know the inode.

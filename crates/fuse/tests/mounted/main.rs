@@ -12,6 +12,7 @@ mod others;
 use common::big_model;
 use harness::{Mounted, in_both_modes};
 use nix::fcntl::{FallocateFlags, RenameFlags, fallocate, renameat2};
+use nix::mount::{MntFlags, umount2};
 use nix::sys::stat::{SFlag, UtimensatFlags, makedev, mknod, utimensat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::{Whence, lseek64};
@@ -439,6 +440,25 @@ fn an_old_format() {
     let after = fs::metadata(m.path("f")).unwrap();
     assert_eq!((before.mtime(), 0), (after.mtime(), after.mtime_nsec()));
     assert_eq!(fs::read(m.path("f")).unwrap(), b"old");
+}
+
+/// Promise: from the moment when the kernel has unmounted it, a mount knows that it has ended: its
+/// device number may be that of another. While it is only detached it has not.
+#[test]
+fn an_ended_mount_knows_it() {
+    let Some(mut m) = Mounted::new("") else { return };
+    let file = File::create(m.path("file")).unwrap();
+    let remounter = m.session().remounter();
+    umount2(&m.path(""), MntFlags::MNT_DETACH).unwrap();
+    assert!(!remounter.has_ended());
+    drop(file);
+    m.unmount();
+    assert!(remounter.has_ended());
+    m.remount_ended();
+    let remounter = m.session().remounter();
+    assert!(!remounter.has_ended());
+    m.unmount();
+    assert!(remounter.has_ended());
 }
 
 /// Promise: a mount that is in use is not unmounted, and continues to work.
