@@ -141,10 +141,6 @@ pub fn quota_files(options: &MountOptions) -> QuotaFiles {
 
 impl Answering for Mount {
     fn answer(&self, request: &Request, report: &mut Report<'_>) -> Result<Value> {
-        // Who asks by the device number means the mount that has it now.
-        if self.remounter.has_ended() {
-            return Err(Error::new("the mount has ended; try again"));
-        }
         let done = match request {
             Request::Members(change) => serde_json::to_value(self.image.change_members(change, report)?),
             Request::Tune(tuning) => serde_json::to_value(self.image.tune(tuning)?),
@@ -169,6 +165,10 @@ impl Answering for Mount {
             }
         };
         done.map_err(|error| Error::new(error.to_string()))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.remounter.has_ended()
     }
 
     fn is_for_all(&self, request: &Request) -> bool {

@@ -71,11 +71,18 @@ impl Civil {
     }
 }
 
+impl fmt::Display for Civil {
+    /// Writes the date and the time of day (RFC 3339) without a time zone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { year, month, day, hour, minute, second } = self;
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+    }
+}
+
 impl fmt::Display for Timestamp {
     /// Writes the date and the time of day with nanoseconds (RFC 3339), in UTC.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Civil { year, month, day, hour, minute, second } = Civil::of(self.secs);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:09}Z", self.nanos)
+        write!(f, "{}.{:09}Z", Civil::of(self.secs), self.nanos)
     }
 }
 

@@ -77,6 +77,10 @@ pub trait Answering: Send + Sync {
 
     /// Returns true if any user may ask for this.
     fn is_for_all(&self, request: &Request) -> bool;
+
+    /// Returns true if the system has unmounted it. What is asked then may be meant for another
+    /// mount, which has its device number now.
+    fn has_ended(&self) -> bool;
 }
 
 /// A name under which a mount is asked. Any user can take any name that is free; so who asks
@@ -168,6 +172,8 @@ enum Answer {
     Progress(u64, u64),
     Done(Value),
     Failed(String),
+    /// The mount has ended.
+    Ended,
 }
 
 /// Answers requests until it is dropped; what is under way then is interrupted.
@@ -295,6 +301,9 @@ fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> i
     let mut line = String::new();
     BufReader::new(stream.take(REQUEST_MAX)).read_line(&mut line)?;
     let request: Request = serde_json::from_str(&line)?;
+    if answering.has_ended() {
+        return send(stream, &Answer::Ended);
+    }
     if !is_trusted(stream, None) && !answering.is_for_all(&request) {
         let refused = match request {
             Request::Unmount => {
@@ -322,7 +331,7 @@ fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> i
     send(stream, &answer)
 }
 
-/// Asks the process that serves a mount. Returns none if there is no such mount.
+/// Asks the process that serves a mount. Returns none if there is no such mount, or it has ended.
 ///
 /// # Errors
 /// Why it was not done; that of `report`, which interrupts the work.
@@ -354,6 +363,7 @@ pub fn request<T: DeserializeOwned>(
                             .map(Some)
                             .map_err(|error| failed(error.into()));
                     }
+                    Answer::Ended => return interrupted.map_or(Ok(None), Err),
                     Answer::Failed(reason) => return Err(interrupted.unwrap_or_else(|| Error::new(reason))),
                 }
             }
@@ -378,7 +388,7 @@ pub fn request<T: DeserializeOwned>(
 mod tests {
     use super::*;
 
-    /// Answers with a number.
+    /// Answers with a number; it has ended if that is 0.
     struct Numbered(u64);
 
     impl Answering for Numbered {
@@ -389,10 +399,14 @@ mod tests {
         fn is_for_all(&self, _request: &Request) -> bool {
             false
         }
+
+        fn has_ended(&self) -> bool {
+            self.0 == 0
+        }
     }
 
     /// Promise: a mount whose name another one still has is asked under it once that is gone, and
-    /// ends at once also while it waits.
+    /// ends at once also while it waits. One that has ended does not answer any more.
     #[test]
     fn a_name_is_taken_over() {
         let user = rustix::process::geteuid().as_raw();
@@ -413,5 +427,9 @@ mod tests {
         assert_eq!(ask(), Some(2));
         drop(second);
         assert_eq!(ask(), None);
+        let ended = start(0);
+        assert!(name.is_taken());
+        assert_eq!(ask(), None, "it does not answer for the next one");
+        drop(ended);
     }
 }

@@ -128,7 +128,7 @@ impl<F: Finding> Findings<F> {
         Self { list: Vec::new(), limit, all: 0, damages: 0, serious: 0, notes: 0 }
     }
 
-    /// Adds a finding. Where there is no room, damage takes that of the last note.
+    /// Adds a finding. Where there is no room for damage, the later half of the notes goes.
     pub fn push(&mut self, finding: F) {
         let is_note = |finding: &F| !finding.severity().is_damage();
         self.all += 1;
@@ -138,10 +138,13 @@ impl<F: Finding> Findings<F> {
             if self.notes == 0 || is_note(&finding) {
                 return;
             }
-            if let Some(last) = self.list.iter().rposition(is_note) {
-                self.list.remove(last);
-                self.notes -= 1;
-            }
+            self.notes /= 2;
+            let mut left = self.notes;
+            self.list.retain(|finding| {
+                let stays = !is_note(finding) || left > 0;
+                left -= usize::from(stays && is_note(finding));
+                stays
+            });
         }
         self.notes += usize::from(is_note(&finding));
         self.list.push(finding);

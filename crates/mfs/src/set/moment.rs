@@ -5,7 +5,7 @@
 //! changes that the other lacks: nobody but their owner can know which are wanted.
 
 use crate::format::label::Label;
-use spindle_clock::Timestamp;
+use spindle_clock::Civil;
 use spindle_vfs::{Error, Result};
 use std::cmp::Ordering;
 
@@ -75,9 +75,9 @@ fn as_far_as_settled(label: &Label, all: &[Label]) -> Label {
 fn side<'a>(label: &Label, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     let times = label.epoch.saturating_sub(1);
-    let last = Timestamp::new(label.opened.div_euclid(1_000_000_000), 0);
+    let last = Civil::of(label.opened.div_euclid(1_000_000_000));
     let s = if times == 1 { "" } else { "s" };
-    format!("{} (opened to write or changed {times} time{s}, last at {last})", names.join(", "))
+    format!("{} (opened to write or changed {times} time{s}, last at {last}Z)", names.join(", "))
 }
 
 #[cfg(test)]
