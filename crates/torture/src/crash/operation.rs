@@ -166,6 +166,11 @@ impl<'a> Driver<'a> {
         Ok(tree)
     }
 
+    /// Returns true if snapshots have been made.
+    pub fn has_snapshots(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
     /// Returns the inodes that are open.
     pub fn held(&self) -> impl Iterator<Item = Ino> {
         self.open.values().copied()

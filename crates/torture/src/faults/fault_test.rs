@@ -30,6 +30,7 @@ use spindle_ffs::repair::{self, Scope};
 use spindle_ffs::{LogUse, Superblock};
 use spindle_tree::check::{Finding as _, Severity};
 use spindle_vfs::{FileSystem, Limits};
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -267,31 +268,48 @@ fn repair_unread(device: &Arc<FaultyDevice>, unread: Unread) -> Result<(), Strin
         return if unread == Unread::Marked { Err("it is marked clean".into()) } else { Ok(()) };
     }
     let objections = found.objections_to_mounting(&**device).map_err(|e| e.to_string())?;
-    if unread == Unread::Marked && objections.is_empty() {
-        return Err("it can be mounted without a check".into());
+    if objections.is_empty() {
+        // Where there are snapshots, the next mount frees what was removed, not a repair.
+        let is_left = unread == Unread::Marked && found.snapshots().is_empty();
+        return if is_left { Err("it can be mounted without a check".into()) } else { Ok(()) };
     }
     let options = Options { limit: MOST_FINDINGS, ..Options::default() };
-    let is_unfreed = |found: &Found| {
-        found.finding.severity() == Severity::Note
-            || matches!(
-                found.finding,
-                Finding::UnreferencedFile { .. }
-                    | Finding::UnreferencedDirectory { .. }
-                    | Finding::LinkCount { .. }
-                    | Finding::Totals { .. }
-            )
-    };
     let (below, clock): (Arc<dyn Device>, Arc<dyn Clock>) = (device.clone(), later());
     let plan = repair::plan(&below, &clock, &options, Scope::All, &mut |_| true, &mut |_| ())
         .map_err(|e| format!("repair: {e}"))?;
-    let other: Vec<_> = plan.before.findings.iter().filter(|found| !is_unfreed(found)).collect();
-    if !other.is_empty() || plan.refusal.is_some() || !plan.after.is_clean() {
+    if !is_unfreed(&plan.before.findings) || plan.refusal.is_some() || !plan.after.is_clean() {
         let list: Vec<_> = plan.before.findings.iter().map(ToString::to_string).collect();
         return Err(format!("repair ({:?}):\n{}", plan.refusal, list.join("\n")));
     }
     plan.apply(&**device).map_err(|e| format!("repair: {e}"))?;
     let mut superblock = Superblock::open(&**device).map_err(|e| e.to_string())?;
     superblock.mark_checked(&**device, clock.now()).map(drop).map_err(|e| format!("marking: {e}"))
+}
+
+/// Returns true if these are the findings of what was removed and not freed, or not to the end.
+fn is_unfreed(findings: &[Found]) -> bool {
+    let removed: HashSet<u32> = findings
+        .iter()
+        .filter_map(|found| match found.finding {
+            Finding::UnreferencedFile { ino, nlink: 0, .. } | Finding::UnreferencedDirectory { ino, .. } => {
+                Some(ino)
+            }
+            _ => None,
+        })
+        .collect();
+    findings.iter().all(|found| match found.finding {
+        Finding::UnreferencedFile { ino, .. }
+        | Finding::UnreferencedDirectory { ino, .. }
+        | Finding::BlockCount { ino, .. }
+        | Finding::PartlyTruncated { ino, .. } => removed.contains(&ino),
+        Finding::LinkCount { .. } | Finding::Totals { .. } => true,
+        Finding::FragsMarkedUsed { .. }
+        | Finding::GroupCounts { .. }
+        | Finding::ClusterMap { .. }
+        | Finding::ClusterSum { .. }
+        | Finding::SummaryCounts { .. } => !removed.is_empty(),
+        ref other => other.severity() == Severity::Note,
+    })
 }
 
 /// Recovers the file system on a healthy device, and checks that it has no damage.
