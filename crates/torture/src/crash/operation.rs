@@ -167,6 +167,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Returns true if snapshots have been made.
+    #[must_use]
     pub fn has_snapshots(&self) -> bool {
         !self.snapshots.is_empty()
     }
