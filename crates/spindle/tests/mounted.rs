@@ -12,18 +12,24 @@ use spindle_ffs::newfs::{Parameters, Plan, write};
 use spindle_ffs::tunefs::Tuning;
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 
-/// Promise: a change that is asked for while a mount ends is done before the file system is marked
-/// clean, or refused: the unmount leaves it clean.
-#[test]
-fn requests_leave_an_ending_mount_clean() {
+/// Returns the bytes of a new file system.
+fn new_image() -> Vec<u8> {
     let plan = Plan::new(&Parameters::new(4 << 20)).unwrap();
     let device = MemoryDevice::new(4 << 20);
     let (clock, mut rng) = (ManualClock::at(1_700_000_000), SmallRng::seed_from_u64(3));
     write(&plan, &device, &clock, &mut rng, &mut |_, _| ()).unwrap();
+    device.to_bytes()
+}
+
+/// Promise: a change that is asked for while a mount ends is done before the file system is marked
+/// clean, or refused: the unmount leaves it clean.
+#[test]
+fn requests_leave_an_ending_mount_clean() {
+    let new = new_image();
     let file = tempfile::NamedTempFile::new().unwrap();
     let spec = Spec { path: file.path().to_owned(), part: Part::Whole };
     for round in 0..40 {
-        std::fs::write(file.path(), device.to_bytes()).unwrap();
+        std::fs::write(file.path(), &new).unwrap();
         let image = Image::open(&spec, &OpenOptions::read_write()).unwrap();
         let mounted = MountedImage::new(spec.clone(), image);
         std::thread::scope(|threads| {
@@ -52,12 +58,8 @@ fn requests_leave_an_ending_mount_clean() {
 /// are what they were.
 #[test]
 fn growth_that_fails_changes_nothing() {
-    let plan = Plan::new(&Parameters::new(4 << 20)).unwrap();
-    let device = MemoryDevice::new(4 << 20);
-    let (clock, mut rng) = (ManualClock::at(1_700_000_000), SmallRng::seed_from_u64(3));
-    write(&plan, &device, &clock, &mut rng, &mut |_, _| ()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), device.to_bytes()).unwrap();
+    std::fs::write(file.path(), new_image()).unwrap();
     let spec = Spec { path: file.path().to_owned(), part: Part::Whole };
     let options = OpenOptions::read_write();
     let mounted = MountedImage::new(spec.clone(), Image::open(&spec, &options).unwrap());

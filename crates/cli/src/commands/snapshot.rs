@@ -8,7 +8,7 @@ use crate::text::printable;
 use crate::{interrupt, mount_point};
 use serde::Serialize;
 use spindle::snapshot::{Snapshot, list, list_mounted, make, remove};
-use spindle::{Image, OpenOptions, Spec};
+use spindle::{Image, OpenOptions, Spec, partition};
 use spindle_clock::Timestamp;
 use spindle_report::number;
 use std::ffi::OsString;
@@ -136,9 +136,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Returns the snapshots of an image, or of what is mounted: only the process that serves a mount
 /// for writing knows them.
 fn snapshots(image: &str, read: ReadArgs) -> Result<Vec<Snapshot>> {
-    let spec = image::named(image)?;
-    let is_mounted = mount_point::image_on(image)?.is_some()
-        || mount_point::of_image(&spec).is_some_and(|mounted| !mounted.read_only);
+    let (spec, is_mounted) = if let Some(spec) = mount_point::image_on(image)? {
+        (spec, true)
+    } else {
+        let spec = partition::find(image)?;
+        let is_mounted = mount_point::of_image(&spec).is_some_and(|mounted| !mounted.read_only);
+        (spec, is_mounted)
+    };
     if is_mounted && let Some(found) = list_mounted(&spec, &mut interrupt::check)? {
         return Ok(found);
     }

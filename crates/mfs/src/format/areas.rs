@@ -67,15 +67,7 @@ mod tests {
             filling: None,
         };
         let structure = Structure { block_bytes: 8192, track_blocks: 16, stripe_bytes: 4096 };
-        let parameters = Parameters {
-            block_bytes: 1024,
-            cylinder_bytes: 16 << 10,
-            data_block_bytes: 4096,
-            track_blocks: 8,
-            stripe_bytes: 4096,
-            checksums: true,
-            hash_key: [3; 16],
-        };
+        let parameters = Parameters { checksums: true, ..Parameters::small() };
         Label {
             set_id: [9; 16],
             member_id: [1; 16],

@@ -210,6 +210,22 @@ pub struct Parameters {
     pub hash_key: [u8; 16],
 }
 
+#[cfg(test)]
+impl Parameters {
+    /// Returns the parameters of the small sets in tests.
+    pub(crate) const fn small() -> Self {
+        Self {
+            block_bytes: 1024,
+            cylinder_bytes: 16 << 10,
+            data_block_bytes: 4096,
+            track_blocks: 8,
+            stripe_bytes: 4096,
+            checksums: false,
+            hash_key: [3; 16],
+        }
+    }
+}
+
 impl Parameters {
     /// Returns what is wrong with the parameters.
     ///

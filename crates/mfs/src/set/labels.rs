@@ -500,15 +500,7 @@ mod tests {
 
     /// Returns a label of many areas, so that a part of it is no label.
     fn label(epoch: u64, member_bytes: u64) -> Label {
-        let parameters = Parameters {
-            block_bytes: 1024,
-            cylinder_bytes: 16 << 10,
-            data_block_bytes: 4096,
-            track_blocks: 8,
-            stripe_bytes: 4096,
-            checksums: false,
-            hash_key: [3; 16],
-        };
+        let parameters = Parameters::small();
         let area = |n: u32| Area {
             role: [Role::Control, Role::Data, Role::Log][n.min(2) as usize],
             class: 0,

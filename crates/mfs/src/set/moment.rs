@@ -91,15 +91,7 @@ mod tests {
 
     /// Returns the label of a new set of two members, each with a copy of everything.
     fn new_set() -> Label {
-        let parameters = Parameters {
-            block_bytes: 1024,
-            cylinder_bytes: 16 << 10,
-            data_block_bytes: 4096,
-            track_blocks: 8,
-            stripe_bytes: 4096,
-            checksums: false,
-            hash_key: [3; 16],
-        };
+        let parameters = Parameters::small();
         let area = |role, copy, member_id| {
             let (index, offset, len) = (0, 1 << 20, 1 << 20);
             Area { role, class: 0, index, copy, member_id, offset, len, lost: false, filling: None }

@@ -32,9 +32,9 @@ pub struct Settings {
 
 /// Parses the members of one role, in the order of their parts. Each has the form `PATH` or
 /// `PATH+PATH`, whose files are copies of one part. A path may end in `:SIZE`, by which a missing
-/// file is made; `parse_size` reads it. A device that occurs already, under
-/// whatever name, gets one more area. `class` is
-/// that of data, 0 for the default one; its parts come after those that are in `members`.
+/// file is made; `parse_size` reads it. A device that occurs already, under whatever name, gets one
+/// more area. `class` is that of data, 0 for the default one; its parts come after those that are
+/// in `members`.
 ///
 /// # Errors
 /// If a path is empty or cannot be parsed.
