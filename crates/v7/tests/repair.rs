@@ -126,6 +126,24 @@ fn every_damage_is_found_and_repaired() {
     }
 }
 
+/// Promise: the block in which a file ends is missed also if blocks behind the end are there, and
+/// after the repair the file can be read.
+#[test]
+fn a_block_behind_the_end_does_not_stand_for_the_last() {
+    for format in FORMATS {
+        let victim = Victim::new(format);
+        victim.change_inode(victim.other, |inode| inode.di_size = 2 * format.bsize.cast_signed() - 1);
+        victim.set_addr(victim.other, 1, 0);
+        let found = findings(&victim);
+        let expected = format!("FILE SIZE ERROR I={}", victim.other);
+        assert!(found.iter().any(|text| text.contains(&expected)), "{format}: {found:#?}");
+        assert!(mend(&victim).after.is_clean(), "{format}");
+        let mut bytes = vec![0; 2 * victim.layout.bsize()];
+        let read = victim.open().read(Ino(victim.other.into()), 0, &mut bytes).unwrap();
+        assert!(bytes[..read] == vec![7; victim.layout.bsize()], "{format}");
+    }
+}
+
 /// Promise: a missing `lost+found` is made, and grows as far as is needed.
 #[test]
 fn a_lost_and_found_is_made() {

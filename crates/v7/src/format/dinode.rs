@@ -118,7 +118,8 @@ impl Dinode {
     }
 
     /// Returns the greatest size that its blocks allow, if it has a greater one: one that its kind
-    /// cannot have, or one without the block in which the file ends. `read` reads a block.
+    /// cannot have, or one without the block in which the file ends, whatever is stored behind
+    /// that. `read` reads a block.
     ///
     /// # Errors
     /// Those of `read`.
@@ -131,13 +132,14 @@ impl Dinode {
         if !self.has_blocks() || is_symlink {
             return Ok(None);
         }
-        let mut search = Search { layout, read, left: layout.data_blocks() };
+        let bsize = u64::from(layout.format.bsize);
+        let mut search = Search { layout, read, left: layout.data_blocks(), end: self.size.div_ceil(bsize) };
         let mut end = 0;
         for (n, &raw) in self.addr.iter().enumerate().rev() {
             let levels = (n + 1).saturating_sub(NDIRECT);
             let first = if levels == 0 { n as u64 } else { layout.first_behind(levels).0 };
-            if let Some(last) = search.last_below(raw, levels)? {
-                end = (first + last + 1) * u64::from(layout.format.bsize);
+            if let Some(last) = search.last_below(raw, levels, first)? {
+                end = (last + 1) * bsize;
                 break;
             }
         }
@@ -205,23 +207,26 @@ struct Search<'a> {
     read: &'a mut dyn FnMut(Block) -> Result<Vec<u8>>,
     /// Indirect blocks that may still be read.
     left: u32,
+    /// The first block that the size does not reach.
+    end: u64,
 }
 
 impl Search<'_> {
-    /// Returns the number of the last block below a pointer with `levels` levels of indirect
-    /// blocks, counted from the first that may be there.
-    fn last_below(&mut self, raw: u32, levels: usize) -> Result<Option<u64>> {
-        let Some(block) = self.layout.data_block(raw) else { return Ok(None) };
+    /// Returns the last block before the end of the file below a pointer with `levels` levels of
+    /// indirect blocks, which leads to block `first` of the file and those behind it.
+    fn last_below(&mut self, raw: u32, levels: usize, first: u64) -> Result<Option<u64>> {
+        let Some(block) = self.layout.data_block(raw).filter(|_| first < self.end) else { return Ok(None) };
         if levels == 0 {
-            return Ok(Some(0));
+            return Ok(Some(first));
         }
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
         let span = self.layout.span(levels - 1);
         for (n, pointer) in (self.read)(block)?.chunks_exact(u32::SIZE).enumerate().rev() {
             let below = u32::get(pointer, self.layout.format.endian);
-            if let Some(last) = self.last_below(below, levels - 1)? {
-                return Ok(Some(n as u64 * span + last));
+            let last = self.last_below(below, levels - 1, first + n as u64 * span)?;
+            if last.is_some() {
+                return Ok(last);
             }
         }
         Ok(None)
