@@ -279,6 +279,24 @@ fn a_lost_superblock() {
     }
 }
 
+/// Promise: one damaged inode does not decide where the data begin, so a lost super-block is made
+/// again with the sizes that it had, and the files are there.
+#[test]
+fn a_lost_superblock_and_a_damaged_address() {
+    for format in FORMATS {
+        let victim = Victim::new(format);
+        let (block, offset) = victim.layout.superblock_at();
+        victim.change(block, |bytes| bytes[offset..offset + 512].fill(0));
+        victim.set_addr(2, 0, 4);
+        assert!(mend(&victim).after.is_clean(), "{format}");
+        let fs = victim.open();
+        assert_eq!(*fs.layout(), victim.layout);
+        let mut bytes = vec![0; contents().len()];
+        fs.read(Ino(victim.file.into()), 0, &mut bytes).unwrap();
+        assert!(bytes == contents(), "{format}");
+    }
+}
+
 /// Promise: sizes that several files contradict are found and corrected, and no file loses a block
 /// to them; if a file reaches beyond the device, the image is cut off, and nothing is written.
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The old file system has no copy of its super-block, but reading needs only the format and where
 //! the inodes end and the data begin. The format shows in the root directory. The data begin at the
-//! first block that an inode has, or before it; in that case inodes are imagined behind the last
+//! first block that inodes have, or before it; in that case inodes are imagined behind the last
 //! one, but no name leads there. Nothing is ever written through such a super-block.
 
 use crate::format::dinode::Dinode;
@@ -154,27 +154,26 @@ pub(crate) fn plausible_inodes(device: &dyn Device, layout: &Layout, end: u32) -
     Ok(found)
 }
 
-/// Returns the first block that an inode has, which the inodes themselves do not reach.
+/// Returns the block at which the data begin, or one behind it: each plausible inode lies before the
+/// data and has no address before them. Of damaged ones that say something else there are few, so
+/// it is the block on which the most agree.
 ///
 /// # Errors
 /// Device errors.
 pub(crate) fn first_data_block(device: &dyn Device, layout: &Layout) -> Result<u32> {
     let inopb = layout.format.inopb();
-    let mut first = layout.s_fsize.min(FIRST_INODE_BLOCK + u32::from(u16::MAX).div_ceil(inopb)) - 1;
-    let mut bytes = vec![0; layout.bsize()];
-    let mut block = FIRST_INODE_BLOCK;
-    while block < first {
-        device.read_at(u64::from(block) * u64::from(layout.format.bsize), &mut bytes)?;
-        for inode in bytes.chunks_exact(INODE_SIZE) {
-            let di = Dinode::decode(inode, layout.format.endian);
-            if is_plausible(&di, layout) {
-                let least = di.addr.into_iter().filter(|&addr| addr > block).min();
-                first = least.map_or(first, |least| least.min(first));
-            }
-        }
-        block += 1;
-    }
-    Ok(first)
+    let end = layout.s_fsize.min(FIRST_INODE_BLOCK + u32::from(u16::MAX).div_ceil(inopb)) - 1;
+    let mut found = plausible_inodes(device, layout, end)?;
+    found.retain(|inode| inode.block < inode.least);
+    let mut blocks: Vec<u32> = found.iter().map(|inode| inode.block).collect();
+    let mut least: Vec<u32> = found.iter().map(|inode| inode.least.min(end)).collect();
+    blocks.sort_unstable();
+    least.sort_unstable();
+    let agreeing = |first: u32| {
+        blocks.partition_point(|block| *block < first) - least.partition_point(|least| *least < first)
+    };
+    // Of equals, the last in this order is returned, which is the first on the disk.
+    Ok(least.iter().rev().copied().max_by_key(|first| agreeing(*first)).unwrap_or(end))
 }
 
 /// Returns true if an inode is one of a device or a pipe.
