@@ -8,6 +8,10 @@
 BUDGET ?= 600
 CASES ?= 20000
 
+# The seed of the random tests in `make test`, so that a change is stopped only by what it does itself. `cargo test` and
+# `make torture` take new seeds, and explore.
+SPINDLE_SEED ?= 1984
+
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -26,7 +30,7 @@ check: ## Check formatting, lints and licences; run no tests
 
 test: setup check ## Run all tests, also those with foreign tools and mounts (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
-	cargo test --workspace
+	SPINDLE_SEED=$(SPINDLE_SEED) cargo test --workspace
 	scripts/wheel-test
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
