@@ -154,9 +154,9 @@ pub(crate) fn plausible_inodes(device: &dyn Device, layout: &Layout, end: u32) -
     Ok(found)
 }
 
-/// Returns the block at which the data begin, or one behind it: each plausible inode lies before the
-/// data and has no address before them. Of damaged ones that say something else there are few, so
-/// it is the block on which the most agree.
+/// Returns the block at which the data begin, or one behind it: each plausible inode lies before
+/// the data and has no address before them. Of damaged ones that say something else there are few,
+/// so it is the block on which the most agree.
 ///
 /// # Errors
 /// Device errors.
