@@ -1,9 +1,10 @@
-//! Devices that note what is written to them, and what a loss of power leaves of it.
+//! Devices that note what is written to them, and what a loss of power or a failure leaves of it.
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 use spindle_clock::Mutex;
-use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Op, Request, Result, Ticket};
+use spindle_device::{AlignedBuf, Device, Error, Info, MemoryDevice, Op, Request, Result, Ticket};
+use std::ops::Range;
 
 /// What was asked of a device.
 #[derive(Clone)]
@@ -12,22 +13,37 @@ pub enum Event {
     Write(u64, Vec<u8>),
     /// To make all that durable.
     Flush,
+    /// To make all that durable, which failed.
+    FailedFlush,
 }
 
 /// A device that notes what is written to it.
 pub struct Recorder {
     /// What it holds now.
     pub inner: MemoryDevice,
-    /// What was asked of it.
+    /// What was asked of it; of a write that failed, the part that was written.
     pub events: Mutex<Vec<Event>>,
+    /// The numbers of the events that fail.
+    failing: Range<usize>,
 }
 
 impl Recorder {
     /// Returns a device that holds what another one does, and notes what is written from now on.
     #[must_use]
     pub fn over(device: &MemoryDevice) -> Self {
-        Self { inner: device.branch(), events: Mutex::default() }
+        Self { inner: device.branch(), events: Mutex::default(), failing: 0..0 }
     }
+
+    /// Returns such a device on which the writes and flushes with these numbers fail. Of such a
+    /// write, the first half of its sectors is written.
+    #[must_use]
+    pub fn failing(device: &MemoryDevice, failing: Range<usize>) -> Self {
+        Self { failing, ..Self::over(device) }
+    }
+}
+
+fn failure() -> Error {
+    Error::io("the recorder", "write", std::io::ErrorKind::Other.into())
 }
 
 impl Device for Recorder {
@@ -36,9 +52,17 @@ impl Device for Recorder {
     }
 
     fn submit(&self, request: Request) -> Result<Ticket> {
-        if request.op == Op::Write {
-            self.events.lock().push(Event::Write(request.offset, request.buf.to_vec()));
+        if request.op != Op::Write {
+            return self.inner.submit(request);
         }
+        let mut events = self.events.lock();
+        if self.failing.contains(&events.len()) {
+            let half = request.buf[..request.buf.len() / 1024 * 512].to_vec();
+            self.inner.write_at(request.offset, &half)?;
+            events.push(Event::Write(request.offset, half));
+            return Err(failure());
+        }
+        events.push(Event::Write(request.offset, request.buf.to_vec()));
         self.inner.submit(request)
     }
 
@@ -47,7 +71,12 @@ impl Device for Recorder {
     }
 
     fn flush(&self) -> Result<()> {
-        self.events.lock().push(Event::Flush);
+        let mut events = self.events.lock();
+        if self.failing.contains(&events.len()) {
+            events.push(Event::FailedFlush);
+            return Err(failure());
+        }
+        events.push(Event::Flush);
         self.inner.flush()
     }
 

@@ -240,6 +240,40 @@ fn images_of_real_systems_grow() {
     }
 }
 
+/// Returns a filled file system with small groups, where its format allows them, at the beginning
+/// of a device of as many bytes as it is to have; none if there is none of its size.
+fn growing(parameters: &Parameters, rng: &mut SmallRng) -> Option<(MemoryDevice, u64)> {
+    let mut parameters = Parameters { size_bytes: 8 << 20, ..parameters.clone() };
+    if parameters.geometry == Geometry::default() {
+        // Where fragments are small, few groups more need more space for their summaries.
+        let small = rng.random();
+        (parameters.bsize, parameters.fsize) =
+            if small { (Some(4096), Some(512)) } else { (Some(8192), Some(1024)) };
+        parameters.blocks_per_group = Some(rng.random_range(90..200));
+    }
+    let size = spindle_ffs::newfs::Plan::new(&parameters).ok()?.size_bytes();
+    let device = fill(&images::new(&parameters), 3 << 20, rng);
+    let bytes = if rng.random_ratio(1, 3) {
+        size + rng.random_range(1..100) * 1024
+    } else {
+        size * rng.random_range(11..60) / 10
+    };
+    Some((enlarged(&device, bytes), bytes))
+}
+
+/// Repairs what is left of a growth as `fsck -p` and `-y` do, and checks that no damage remains,
+/// that every file is as it was, and that it can grow again.
+fn assert_grows_again(medium: &MemoryDevice, bytes: u64, files: &Tree, what: &str) {
+    assert_eq!(repair(medium).refusal, None, "{what}");
+    Superblock::open(medium).unwrap().mark_checked(medium, clock().now()).unwrap();
+    assert_eq!(damage(medium), Vec::<String>::new(), "{what}");
+    assert!(tree(medium) == *files, "{what}: the files are others");
+    let again = Arc::new(medium.branch());
+    grown(&(again.clone() as Arc<dyn Device>), bytes)
+        .unwrap_or_else(|error| panic!("{what}: again: {error}"));
+    assert!(tree(&again) == *files && damage(&again).is_empty(), "{what}: again");
+}
+
 /// Promise: wherever the growth is cut, and whatever of the writes since the last flush is lost, a
 /// repair comes to a file system without damage with every file as it was, which can grow again.
 #[test]
@@ -251,24 +285,8 @@ fn torture_cut_growth() {
     for case in 0..cases {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
-        let mut parameters = Parameters { size_bytes: 8 << 20, ..parameters.clone() };
-        if parameters.geometry == Geometry::default() {
-            // Where fragments are small, few groups more need more space for their summaries.
-            let small = rng.random();
-            (parameters.bsize, parameters.fsize) =
-                if small { (Some(4096), Some(512)) } else { (Some(8192), Some(1024)) };
-            parameters.blocks_per_group = Some(rng.random_range(90..200));
-        }
-        let Ok(plan) = spindle_ffs::newfs::Plan::new(&parameters) else { continue };
-        let device = fill(&images::new(&parameters), 3 << 20, &mut rng);
+        let Some((device, bytes)) = growing(parameters, &mut rng) else { continue };
         let files = tree(&device);
-        let size = plan.size_bytes();
-        let bytes = if rng.random_ratio(1, 3) {
-            size + rng.random_range(1..100) * 1024
-        } else {
-            size * rng.random_range(11..60) / 10
-        };
-        let device = enlarged(&device, bytes);
         let recorder = Arc::new(Recorder::over(&device));
         if grown(&(recorder.clone() as Arc<dyn Device>), bytes).is_err() {
             continue;
@@ -284,20 +302,45 @@ fn torture_cut_growth() {
         };
         for end in ends {
             let what = format!("seed {}: {name}, cut at {end} of {}", seed.wrapping_add(case), events.len());
-            let medium = cut(&device, &events, end, &mut rng);
-            let plan = repair(&medium);
-            assert_eq!(plan.refusal, None, "{what}");
-            // As fsck -p and -y do.
-            Superblock::open(&medium).unwrap().mark_checked(&medium, clock().now()).unwrap();
-            assert_eq!(damage(&medium), Vec::<String>::new(), "{what}");
-            assert!(tree(&medium) == files, "{what}: the files are others");
-            let again = Arc::new(medium.branch());
-            grown(&(again.clone() as Arc<dyn Device>), bytes)
-                .unwrap_or_else(|error| panic!("{what}: again: {error}"));
-            assert!(tree(&again) == files && damage(&again).is_empty(), "{what}: again");
+            assert_grows_again(&cut(&device, &events, end, &mut rng), bytes, &files, &what);
         }
     }
     assert!(cut_ones >= cases / 4, "only {cut_ones} of {cases} have grown");
+}
+
+/// Promise: if a write or a flush fails, once or from then on, growth says so; what is on the disk
+/// then, with or without what was not flushed, is repaired as after a loss of power.
+#[test]
+fn torture_failed_growth() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test growfs torture_failed_growth");
+    let all = all();
+    let (cases, mut failed) = (cases(all.len() as u64), 0);
+    for case in 0..cases {
+        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
+        let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
+        let Some((device, bytes)) = growing(parameters, &mut rng) else { continue };
+        let files = tree(&device);
+        let recorder = Arc::new(Recorder::over(&device));
+        if grown(&(recorder.clone() as Arc<dyn Device>), bytes).is_err() {
+            continue;
+        }
+        failed += 1;
+        let count = recorder.events.lock().len();
+        for _ in 0..8 {
+            let at = rng.random_range(0..count);
+            let end = if rng.random() { at + 1 } else { usize::MAX };
+            let what = format!("seed {}: {name}, failed at {at} to {end}", seed.wrapping_add(case));
+            let failing = Arc::new(Recorder::failing(&device, at..end));
+            let error = grown(&(failing.clone() as Arc<dyn Device>), bytes).err();
+            assert!(matches!(error, Some(Error::Device(_))), "{what}: {error:?}");
+            let events = std::mem::take(&mut *failing.events.lock());
+            for medium in [failing.inner.branch(), cut(&device, &events, events.len(), &mut rng)] {
+                assert_grows_again(&medium, bytes, &files, &what);
+            }
+        }
+    }
+    assert!(failed >= cases / 4, "only {failed} of {cases} have grown");
 }
 
 /// Promise: on sectors of any size, what has grown has the groups, the space and the inodes that

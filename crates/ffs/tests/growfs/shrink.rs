@@ -147,6 +147,53 @@ fn torture_shrinking() {
     assert!(cases < 10 || renumbered > 0, "no inode has moved");
 }
 
+/// Returns a filled file system with small groups, where its format allows them, and a size to
+/// which it may shrink.
+fn shrinkable(parameters: &Parameters, rng: &mut SmallRng) -> (MemoryDevice, u64) {
+    let mut parameters = Parameters { size_bytes: 12 << 20, ..parameters.clone() };
+    if parameters.geometry == Geometry::default() {
+        (parameters.bsize, parameters.fsize) = (Some(8192), Some(1024));
+        parameters.blocks_per_group = Some(rng.random_range(90..200));
+    }
+    let device = fill(&images::new(&parameters), 4 << 20, rng);
+    let device = furnish(&device, rng);
+    let bytes = bytes_of(&device) * rng.random_range(50..90) / 100;
+    (device, bytes)
+}
+
+/// Finishes what was cut as `fsck -p` does it, also if that is cut, and checks that the file system
+/// has one of the `sizes`, the old and the new one, with all files and no damage. Returns false if
+/// there was nothing to finish.
+fn assert_finished(
+    medium: &MemoryDevice,
+    sizes: &Resize,
+    wanted: &Tree,
+    rng: &mut SmallRng,
+    what: &str,
+) -> bool {
+    let is_cut = Superblock::open(medium).is_err();
+    if is_cut {
+        let refused = Ffs::open(Arc::new(medium.branch()), clock(), &OpenOptions::default());
+        let error = refused.err().expect("nobody opens what is half changed").to_string();
+        assert!(error.contains("fsck -p"), "{what}: {error}");
+        let again = Recorder::over(medium);
+        assert!(resume(&again).unwrap().is_some(), "{what}");
+        let events = std::mem::take(&mut *again.events.lock());
+        let end = rng.random_range(1..=events.len());
+        resume(medium).unwrap();
+        let torn = cut(medium, &events, end, rng);
+        resume(&torn).unwrap();
+        assert!(numberless(&tree(&torn)) == *wanted && damage(&torn).is_empty(), "{what}: again");
+        assert_eq!(bytes_of(medium), sizes.new_bytes, "{what}");
+    }
+    assert_eq!(resume(medium).unwrap(), None, "{what}");
+    assert!([sizes.old_bytes, sizes.new_bytes].contains(&bytes_of(medium)), "{what}");
+    assert_eq!(damage(medium), Vec::<String>::new(), "{what}");
+    assert!(checked(medium).marked_clean, "{what}");
+    assert!(numberless(&tree(medium)) == *wanted, "{what}: the files are others");
+    is_cut
+}
+
 /// Promise: wherever shrinking is cut, and whatever of the writes since the last flush is lost, it
 /// is finished as `fsck -p` does it, also if that is cut, or nothing has happened; the file system
 /// has the old or the new size, every file with all its names, and no damage.
@@ -159,16 +206,8 @@ fn torture_cut_shrinking() {
     for case in 0..cases {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
-        let mut parameters = Parameters { size_bytes: 12 << 20, ..parameters.clone() };
-        if parameters.geometry == Geometry::default() {
-            (parameters.bsize, parameters.fsize) = (Some(8192), Some(1024));
-            parameters.blocks_per_group = Some(rng.random_range(90..200));
-        }
-        let device = fill(&images::new(&parameters), 4 << 20, &mut rng);
-        let device = furnish(&device, &mut rng);
+        let (device, bytes) = shrinkable(parameters, &mut rng);
         let wanted = numberless(&tree(&device));
-        let size = bytes_of(&device);
-        let bytes = size * rng.random_range(50..90) / 100;
         let recorder = Arc::new(Recorder::over(&device));
         let Ok(plan) = shrunk(&(recorder.clone() as Arc<dyn Device>), bytes) else { continue };
         done += 1;
@@ -176,34 +215,49 @@ fn torture_cut_shrinking() {
         for end in 1..=events.len() {
             let what = format!("seed {}: {name}, cut at {end} of {}", seed.wrapping_add(case), events.len());
             let medium = cut(&device, &events, end, &mut rng);
-            if Superblock::open(&medium).is_err() {
-                let refused = Ffs::open(Arc::new(medium.branch()), clock(), &OpenOptions::default());
-                let error = refused.err().expect("nobody opens what is half changed").to_string();
-                assert!(error.contains("fsck -p"), "{what}: {error}");
-                let again = Recorder::over(&medium);
-                assert!(resume(&again).unwrap().is_some(), "{what}");
-                let events = std::mem::take(&mut *again.events.lock());
-                let end = rng.random_range(1..=events.len());
-                resume(&medium).unwrap();
-                let torn = cut(&medium, &events, end, &mut rng);
-                resume(&torn).unwrap();
-                assert!(numberless(&tree(&torn)) == wanted && damage(&torn).is_empty(), "{what}: again");
-                assert_eq!(bytes_of(&medium), plan.sizes.new_bytes, "{what}");
-                finished += 1;
-            }
-            assert_eq!(resume(&medium).unwrap(), None, "{what}");
-            assert!([size, plan.sizes.new_bytes].contains(&bytes_of(&medium)), "{what}");
-            assert_eq!(damage(&medium), Vec::<String>::new(), "{what}");
-            assert!(checked(&medium).marked_clean, "{what}");
-            assert!(numberless(&tree(&medium)) == wanted, "{what}: the files are others");
+            finished += u64::from(assert_finished(&medium, &plan.sizes, &wanted, &mut rng, &what));
         }
         let medium = cut(&device, &events, events.len() / 2, &mut rng);
         resume(&medium).unwrap();
         let again: Arc<dyn Device> = Arc::new(medium);
-        if bytes_of(&*again) < size {
+        if bytes_of(&*again) < plan.sizes.old_bytes {
             continue;
         }
         shrunk(&again, bytes).unwrap_or_else(|error| panic!("{name}: again: {error}"));
+    }
+    assert!(done >= cases / 4 && finished >= done, "{done} of {cases} have shrunk, {finished} finished");
+}
+
+/// Promise: if a write or a flush fails, once or from then on, shrinking says so; what is on the
+/// disk then, with or without what was not flushed, is finished as after a loss of power, or
+/// nothing has happened.
+#[test]
+fn torture_failed_shrinking() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test growfs torture_failed_shrinking");
+    let all = all();
+    let (cases, mut done, mut finished) = (cases(all.len() as u64), 0, 0);
+    for case in 0..cases {
+        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
+        let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
+        let (device, bytes) = shrinkable(parameters, &mut rng);
+        let wanted = numberless(&tree(&device));
+        let recorder = Arc::new(Recorder::over(&device));
+        let Ok(plan) = shrunk(&(recorder.clone() as Arc<dyn Device>), bytes) else { continue };
+        done += 1;
+        let count = recorder.events.lock().len();
+        for _ in 0..8 {
+            let at = rng.random_range(0..count);
+            let end = if rng.random() { at + 1 } else { usize::MAX };
+            let what = format!("seed {}: {name}, failed at {at} to {end}", seed.wrapping_add(case));
+            let failing = Arc::new(Recorder::failing(&device, at..end));
+            let error = shrunk(&(failing.clone() as Arc<dyn Device>), bytes).err();
+            assert!(matches!(error, Some(Error::Device(_))), "{what}: {error:?}");
+            let events = std::mem::take(&mut *failing.events.lock());
+            for medium in [failing.inner.branch(), cut(&device, &events, events.len(), &mut rng)] {
+                finished += u64::from(assert_finished(&medium, &plan.sizes, &wanted, &mut rng, &what));
+            }
+        }
     }
     assert!(done >= cases / 4 && finished >= done, "{done} of {cases} have shrunk, {finished} finished");
 }

@@ -81,6 +81,50 @@ fn torture_cut_repairs() {
     }
 }
 
+/// Promise: if a write or a flush fails, once or from then on, a repair and its undoing say so; then
+/// another repair comes to a file system without damage, with the same contents of all files, and
+/// the undo file to the image as it was.
+#[test]
+fn torture_failed_repairs() {
+    let seed = seed();
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test repair torture_failed_repairs");
+    for case in 0..cases(12) {
+        let case = seed.wrapping_add(case);
+        let mut rng = SmallRng::seed_from_u64(case);
+        let (name, image, device) = damaged(&mut rng);
+        let plan = planned(&device, Scope::All);
+        let recorder = Recorder::over(&device);
+        plan.apply(&recorder).unwrap();
+        let count = recorder.events.lock().len();
+        let whole = tree(&recorder.inner);
+        let inodes: BTreeSet<u64> = whole.values().map(|file| file.ino).collect();
+        for _ in 0..8 {
+            let at = rng.random_range(0..count);
+            let end = if rng.random() { at + 1 } else { usize::MAX };
+            let what = format!("seed {case}: {name}, failed at {at} to {end}");
+            let failing = Recorder::failing(&device, at..end);
+            assert!(plan.apply(&failing).is_err(), "{what}");
+            let events = failing.events.into_inner();
+            for medium in [failing.inner, cut(&device, &events, events.len(), &mut rng)] {
+                let undone = medium.branch();
+                undo(&undone, &plan.undo_bytes()).unwrap();
+                assert!(undone.to_bytes() == image.bytes, "{what}: taken back");
+                assert_eq!(repair(&medium).refusal, None, "{what}");
+                assert_eq!(damage(&medium), Vec::<String>::new(), "{what}");
+                let (ours, theirs) = (contents(&tree(&medium), &inodes), contents(&whole, &inodes));
+                assert!(theirs.is_subset(&ours), "{what}: files differ");
+            }
+        }
+        let undoing = Recorder::over(&recorder.inner);
+        undo(&undoing, &plan.undo_bytes()).unwrap();
+        let at = rng.random_range(0..undoing.events.lock().len());
+        let failing = Recorder::failing(&recorder.inner, at..at + 1);
+        assert!(undo(&failing, &plan.undo_bytes()).is_err(), "seed {case}: {name}, failed at {at}");
+        undo(&failing.inner, &plan.undo_bytes()).unwrap();
+        assert!(failing.inner.to_bytes() == image.bytes, "seed {case}: {name}, failed at {at}");
+    }
+}
+
 /// Promise: a repair that is taken back leaves every byte as it was, also if the repair or its
 /// undoing was cut; an undo file is refused by another image, and by one that was changed since.
 #[test]
