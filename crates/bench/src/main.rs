@@ -8,6 +8,7 @@
 
 mod analysis;
 mod cachesim;
+mod check;
 mod clusters;
 mod contender;
 mod counts;
@@ -65,6 +66,7 @@ fn run() -> Result<()> {
             cachesim::all(&settings, &mut table)?;
         }
     }
+    check::all(&settings, &mut table)?;
     if settings.wants(Group::Durable) {
         durable::all(&settings, &mut table)?;
     }

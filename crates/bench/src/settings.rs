@@ -18,8 +18,10 @@ pub enum Group {
     Tree,
     /// A million names
     Names,
-    /// Making, filling and checking images
+    /// Making and filling images
     Image,
+    /// Checks and repairs of a million files and of large ones
+    Check,
     /// Spindle beside itself, without and with clustering
     Clusters,
     /// What surviving crashes costs
