@@ -60,12 +60,6 @@ impl Contender {
     }
 }
 
-/// Empties the kernel's caches, after what is in them is durable.
-pub fn drop_caches() -> Result<()> {
-    rustix::fs::sync();
-    fs::write("/proc/sys/vm/drop_caches", "3").map_err(Failure::of("/proc/sys/vm/drop_caches"))
-}
-
 /// Returns the optimised binary.
 pub fn spindle() -> PathBuf {
     repository().join("target/release/spindle")
@@ -204,7 +198,8 @@ impl<'a> Mounted<'a> {
     /// system is in memory then.
     pub fn make_cold(&self) -> Result<()> {
         self.unmount()?;
-        drop_caches()?;
+        rustix::fs::sync();
+        fs::write("/proc/sys/vm/drop_caches", "3").map_err(Failure::of("/proc/sys/vm/drop_caches"))?;
         self.mount()
     }
 
