@@ -119,7 +119,7 @@ macro_rules! conformance_list {
                 handles_of_reused_numbers_differ, handles_of_any_number;
             rename: rename_matrix, rename_refuses, rename_moves_directories, rename_never_into_itself,
                 rename_onto_another_name_of_the_same_file, rename_keeps_replaced_file_alive, rename_noreplace,
-                exchange_swaps_anything, exchange_refuses;
+                exchange_swaps_anything, exchange_refuses, whiteouts_take_the_old_name;
             data: reads_what_was_written, growth_byte_by_byte, growth_in_steps, truncate_both_ways,
                 truncated_bytes_never_reappear, random_writes_match_memory, largest_file,
                 data_survives_remount, fsync_and_sync_succeed, unmounted_refuses_changes;

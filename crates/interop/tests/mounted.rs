@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use spindle_conformance::random::seed;
 use spindle_interop::record::differences;
 use spindle_interop::spindle::{Mounted, fsck, spindle};
+use spindle_interop::tool::{command, run};
 use spindle_interop::tree::{Shape, plant};
 use spindle_interop::workload::{fio, fsx, pjdfstest, programs, storm};
-use spindle_interop::{Result, host};
+use spindle_interop::{Failure, Result, host};
 use tempfile::TempDir;
 
 /// FreeBSD's newfs, by default.
@@ -180,6 +181,58 @@ fn storm_of_operations() -> Result<()> {
         listing.remove(&b"."[..]);
         let found = differences(&expected.expect("the storm is over"), &listing, |_| true);
         assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+    Ok(())
+}
+
+/// Mounts an overlayfs on `at` with the directories `lower`, `upper` and `work` beside it.
+fn overlay(at: &Path) -> Result<()> {
+    let beside = at.parent().map(Path::display).expect("a directory");
+    let options = format!("lowerdir={beside}/lower,upperdir={beside}/upper,workdir={beside}/work");
+    run(command("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(at)).map(drop)
+}
+
+/// Promise: a mount is the upper directory of an overlayfs: what is removed, renamed and replaced in
+/// it stays so when it is mounted again, and the lower one does not change.
+#[test]
+fn the_upper_directory_of_an_overlay() -> Result<()> {
+    for (newfs, mode) in [(UFS2, THROUGH), (UFS2, BACK), (MFS, THROUGH)] {
+        on(newfs, mode, |mount| {
+            let at = |name: &str| mount.join(name);
+            let failed = |error: std::io::Error| Failure::new(format!("overlay: {error}"));
+            for dir in ["lower", "lower/dir", "upper", "work", "merged"] {
+                std::fs::create_dir(at(dir)).map_err(failed)?;
+            }
+            for file in ["kept", "removed", "renamed", "over", "dir/in"] {
+                std::fs::write(at("lower").join(file), file).map_err(failed)?;
+            }
+            let merged = at("merged");
+            overlay(&merged)?;
+            let change = || {
+                std::fs::remove_file(merged.join("removed"))?;
+                std::fs::rename(merged.join("renamed"), merged.join("elsewhere"))?;
+                std::fs::rename(merged.join("kept"), merged.join("over"))?;
+                std::fs::remove_dir_all(merged.join("dir"))?;
+                std::fs::create_dir(merged.join("dir"))?;
+                std::fs::write(merged.join("dir/new"), "new")
+            };
+            let changed = change().map_err(failed);
+            run(command("umount").arg(&merged))?;
+            changed?;
+            overlay(&merged)?;
+            let held = host::list(&merged);
+            let read = |name: &str| std::fs::read_to_string(merged.join(name)).map_err(failed);
+            let contents = [read("dir/new"), read("elsewhere"), read("over")];
+            run(command("umount").arg(&merged))?;
+            let names: Vec<_> = held?.into_keys().collect();
+            assert_eq!(
+                names,
+                [".", "dir", "dir/new", "elsewhere", "over"].map(|name| name.as_bytes().to_vec())
+            );
+            assert_eq!(contents.map(Result::unwrap), ["new", "renamed", "kept"]);
+            assert_eq!(std::fs::read_to_string(at("lower/removed")).map_err(failed)?, "removed");
+            Ok(())
+        })?;
     }
     Ok(())
 }

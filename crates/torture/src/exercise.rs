@@ -230,7 +230,8 @@ fn disturb(fs: &dyn FileSystem, node: &Node, dir: Ino, nodes: &[Node], rng: &mut
             let _ = fs.rmdir(node.dir, &node.name);
         }
         7 | 8 => {
-            let mode = *[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
+            let whiteout = RenameMode::Whiteout { uid: 7, gid: 8 };
+            let mode = *[RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange, whiteout]
                 .choose(rng)
                 .unwrap_or(&RenameMode::Replace);
             let (to, name): (_, &[u8]) =

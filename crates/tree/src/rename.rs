@@ -6,7 +6,7 @@
 //! renames lock one directory and then files in the order of their numbers.
 
 use crate::names::{check_alive, check_name, kind_of, lose_name};
-use crate::{Dinode, InodeOf, Operations, State, StateOf, Tree};
+use crate::{Dinode, InodeOf, NewInode, Operations, State, StateOf, Tree};
 use spindle_cache::Restore;
 use spindle_clock::{MutexGuard, RwLockWriteGuard};
 use spindle_vfs::{Error, FileKind, Ino, Privilege, RenameMode, Result};
@@ -204,11 +204,11 @@ fn attempt<T: Tree + ?Sized>(
                 (false, true) => return Err(Error::IsDirectory),
                 _ => {}
             }
-            replace(tree, &mut dirs, &what, (found.place, &inode))?;
+            replace(tree, &mut dirs, &what, (found.place, &inode), (mode, by))?;
             Ok(Outcome::Replaced(inode))
         }
         None => {
-            move_name(tree, &mut dirs, &what, by)?;
+            move_name(tree, &mut dirs, &what, (mode, by))?;
             Ok(Outcome::Done)
         }
     }
@@ -219,7 +219,7 @@ fn move_name<T: Tree + ?Sized>(
     tree: &T,
     dirs: &mut PairOf<'_, T>,
     what: &Move<'_, T>,
-    by: Privilege,
+    (mode, by): (RenameMode, Privilege),
 ) -> Result<()> {
     let mut source = what.inode.state.write();
     let moves_directory = what.inode.is_directory && what.changes_parent();
@@ -230,13 +230,15 @@ fn move_name<T: Tree + ?Sized>(
         let (to_ino, name) = (what.to.dir.ino, what.to.name);
         let room = tree.dir_reserve(tx, to_ino, dirs.to(), name, by)?;
         tree.dir_enter(tx, to_ino, dirs.to(), room, name, (what.inode.ino, kind_of::<T>(source)))?;
-        tree.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.place)?;
+        let whiteout = leave(tree, tx, &mut dirs.from, what, (mode, by))?;
         if moves_directory {
             reparent(tree, tx, what.inode.ino, source, (to_ino, &dirs.to().di))?;
             add_links(dirs.to(), 1);
             add_links(&mut dirs.from, -1);
         }
-        store_all(tree, tx, dirs, what, source)
+        store_all(tree, tx, dirs, what, source)?;
+        whiteout.map(|new| tree.enter_new(new));
+        Ok(())
     })
 }
 
@@ -246,6 +248,7 @@ fn replace<T: Tree + ?Sized>(
     dirs: &mut PairOf<'_, T>,
     what: &Move<'_, T>,
     target: (u64, &Arc<InodeOf<T>>),
+    (mode, by): (RenameMode, Privilege),
 ) -> Result<()> {
     let (mut source, mut old) = lock_both::<T>(what.inode, target.1);
     if what.inode.is_directory && !tree.dir_is_empty(target.1.ino, &old.di)? {
@@ -256,7 +259,7 @@ fn replace<T: Tree + ?Sized>(
         let to_ino = what.to.dir.ino;
         let now_named = (what.inode.ino, kind_of::<T>(source));
         tree.dir_rewrite(tx, to_ino, dirs.to(), target.0, now_named)?;
-        tree.dir_remove(tx, what.from.dir.ino, &mut dirs.from, what.from.name, what.place)?;
+        let whiteout = leave(tree, tx, &mut dirs.from, what, (mode, by))?;
         if what.inode.is_directory {
             // One directory less where the source was; in the new parent it takes the place of the
             // old one.
@@ -268,8 +271,28 @@ fn replace<T: Tree + ?Sized>(
         lose_name(tree, tx, target.1.ino, old);
         old.di.set_changed(tree.now());
         tree.store(tx, target.1.ino, &old.di)?;
-        store_all(tree, tx, dirs, what, source)
+        store_all(tree, tx, dirs, what, source)?;
+        whiteout.map(|new| tree.enter_new(new));
+        Ok(())
     })
+}
+
+/// Takes the old name away, or makes it that of a whiteout, which is returned.
+fn leave<T: Tree + ?Sized>(
+    tree: &T,
+    tx: &T::Tx<'_>,
+    from: &mut StateOf<T>,
+    what: &Move<'_, T>,
+    (mode, by): (RenameMode, Privilege),
+) -> Result<Option<NewInode<T>>> {
+    let dir = what.from.dir.ino;
+    let Some(node) = mode.whiteout() else {
+        tree.dir_remove(tx, dir, from, what.from.name, what.place)?;
+        return Ok(None);
+    };
+    let new = tree.make_inode(tx, (dir, &from.di), &node, by)?;
+    tree.dir_rewrite(tx, dir, from, what.place, (new.ino, node.kind))?;
+    Ok(Some(new))
 }
 
 /// Swaps two names.

@@ -204,6 +204,27 @@ pub enum RenameMode {
     NoReplace,
     /// Exchange the two.
     Exchange,
+    /// Replace it, and leave a whiteout of this owner under the old name: a character device with
+    /// the number 0, 0, which stands for a removed name in the upper directory of an overlayfs.
+    Whiteout {
+        /// Owner.
+        uid: u32,
+        /// Group; the caller has applied set-group-id inheritance.
+        gid: u32,
+    },
+}
+
+impl RenameMode {
+    /// Returns the node that takes the old name.
+    #[must_use]
+    pub const fn whiteout(self) -> Option<NewNode<'static>> {
+        match self {
+            Self::Whiteout { uid, gid } => {
+                Some(NewNode { uid, gid, ..NewNode::new(FileKind::CharDevice, 0) })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Target of a search in a sparse file.

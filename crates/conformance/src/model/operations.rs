@@ -309,7 +309,21 @@ impl FileSystem for ModelFs {
         {
             return Err(Error::TooManyLinks);
         }
-        tree.names_mut(from_dir)?.remove(from);
+        if let Some(node) = mode.whiteout() {
+            if node.uid > self.options.limits.id_max || node.gid > self.options.limits.id_max {
+                return Err(Error::Overflow);
+            }
+            if tree.inodes.len() as u64 >= self.options.files {
+                return Err(Error::NoSpace);
+            }
+            let ino = tree.new_ino();
+            let inode = self.new_inode(&mut tree, ino, &node);
+            tree.inodes.insert(ino, inode);
+            tree.get_mut(ino)?.references = 0;
+            tree.names_mut(from_dir)?.set(from, ino);
+        } else {
+            tree.names_mut(from_dir)?.remove(from);
+        }
         tree.names_mut(to_dir)?.set(to, moved);
         if replaces_dir {
             tree.get_mut(to_dir)?.attr.nlink -= 1;

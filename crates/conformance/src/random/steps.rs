@@ -193,9 +193,10 @@ impl Run<'_> {
     fn rename(&mut self) {
         let (from_dir, from, to_dir, to) = (self.dir(), self.name(), self.dir(), self.name());
         let by = self.privilege();
-        let mode = match self.rng.random_range(0..5) {
+        let mode = match self.rng.random_range(0..6) {
             0 if !self.lacks(Feature::Exchange) => RenameMode::Exchange,
             1 => RenameMode::NoReplace,
+            2 => RenameMode::Whiteout { uid: self.rng.random_range(0..3), gid: self.rng.random_range(0..3) },
             _ => RenameMode::Replace,
         };
         let names = format!("{} in {from_dir:?} to {} in {to_dir:?}", from.escape_ascii(), to.escape_ascii());

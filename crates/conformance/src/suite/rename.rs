@@ -2,7 +2,7 @@
 
 use super::Feature;
 use super::bench::*;
-use spindle_vfs::{FileKind, Ino, Privilege, RenameMode};
+use spindle_vfs::{FileKind, Ino, Privilege, Rdev, RenameMode};
 
 use RenameMode::{Exchange, NoReplace, Replace};
 
@@ -263,4 +263,48 @@ pub(super) fn exchange_refuses(b: &mut Bench<'_>) {
     refuses(b.mv((root, b"none"), (root, b"file"), Exchange), &[ENOENT]);
     b.mv((root, b"file"), (root, b"file"), Exchange).unwrap();
     assert_eq!((b.at(root, "file"), b.nlink(file)), (file, 1));
+}
+
+/// Promise: WHITEOUT moves any name, over another or not, and leaves in its place a character device
+/// 0, 0 of the owner that is asked for, which can be removed; otherwise all is as without it.
+pub(super) fn whiteouts_take_the_old_name(b: &mut Bench<'_>) {
+    let root = b.root();
+    let whiteout = RenameMode::Whiteout { uid: 7, gid: 8 };
+    for (across, kind, replaces) in [
+        (false, FileKind::Regular, false),
+        (false, FileKind::Directory, true),
+        (true, FileKind::Regular, true),
+        (true, FileKind::Directory, false),
+        (true, FileKind::Directory, true),
+    ] {
+        let one = b.dir(root, "one");
+        let two = if across { b.dir(root, "two") } else { one };
+        let moved = b.make(one, "x", kind);
+        if replaces {
+            b.make(two, "y", kind);
+        }
+        b.mv((one, b"x"), (two, b"y"), whiteout).unwrap();
+        assert_eq!(b.at(two, "y"), moved);
+        let left = b.at(one, "x");
+        let attr = b.getattr(left).unwrap();
+        assert_eq!((attr.kind, attr.perm, attr.nlink), (FileKind::CharDevice, 0, 1));
+        assert_eq!((attr.uid, attr.gid, attr.rdev), (7, 8, Rdev::default()));
+        let directory = u32::from(kind == FileKind::Directory);
+        assert_eq!(b.nlink(two), 2 + directory);
+        if across {
+            assert_eq!(b.nlink(one), 2);
+        }
+        if kind == FileKind::Directory {
+            assert_eq!(b.at(moved, ".."), two);
+        }
+        b.unlink(one, b"x").unwrap();
+        refuses(b.mv((one, b"x"), (two, b"z"), whiteout), &[ENOENT]);
+        clear(b, root, "one");
+        if across {
+            clear(b, root, "two");
+        }
+    }
+    let top = b.dir(root, "top");
+    refuses(b.mv((root, b"top"), (top, b"below"), whiteout), &[EINVAL]);
+    assert_eq!(b.at(root, "top"), top);
 }

@@ -246,6 +246,7 @@ impl Server {
             0 => RenameMode::Replace,
             libc::RENAME_NOREPLACE => RenameMode::NoReplace,
             libc::RENAME_EXCHANGE => RenameMode::Exchange,
+            libc::RENAME_WHITEOUT => RenameMode::Whiteout { uid: req.uid(), gid: req.gid() },
             _ => return reply.error(libc::EINVAL),
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));

@@ -95,7 +95,8 @@ fn truncation() {
     });
 }
 
-/// Promise: rename replaces, refuses or exchanges as requested, and the cached names follow.
+/// Promise: rename replaces, refuses, exchanges or leaves a whiteout as requested, and the cached
+/// names follow.
 #[test]
 fn renaming() {
     let Some(m) = Mounted::new("") else { return };
@@ -117,6 +118,11 @@ fn renaming() {
     assert_eq!(fs::metadata(m.path("e")).unwrap().nlink(), 3);
     assert_eq!(fs::metadata(m.path("")).unwrap().nlink(), 3);
     assert_eq!(errno(&fs::rename(m.path("e"), m.path("e/d/x")).unwrap_err()), libc::EINVAL);
+    rename("e", "f", RenameFlags::RENAME_WHITEOUT).unwrap();
+    assert_eq!(fs::read(m.path("f/d/b")).unwrap(), b"b");
+    let left = fs::symlink_metadata(m.path("e")).unwrap();
+    assert_eq!((left.mode(), left.rdev(), left.nlink()), (SFlag::S_IFCHR.bits(), 0, 1));
+    fs::remove_file(m.path("e")).unwrap();
 }
 
 /// Promise: the attributes of a file are right under each of its names, after names are added and

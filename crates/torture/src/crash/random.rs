@@ -75,7 +75,8 @@ impl Generator {
             37..40 => Op::Rmdir(self.dir()),
             40..46 => Op::Rename(path, self.path(), RenameMode::Replace),
             46..49 => Op::Rename(self.dir(), self.dir(), RenameMode::Replace),
-            49..52 => Op::Rename(path, self.path(), RenameMode::Exchange),
+            49..51 => Op::Rename(path, self.path(), RenameMode::Exchange),
+            51 => Op::Rename(path, self.path(), RenameMode::Whiteout { uid: 7, gid: 8 }),
             52..60 => Op::Truncate(path, self.offset()),
             60..83 => Op::Write(path, self.offset(), usize::try_from(self.len()).unwrap_or(1)),
             83..88 => {

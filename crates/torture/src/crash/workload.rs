@@ -241,7 +241,7 @@ impl Script<'_> {
                 };
                 self.ensure(from, source);
                 let target = match usual(to) {
-                    Need::Directory if *mode == RenameMode::Replace => Need::EmptyDirectory,
+                    Need::Directory if *mode != RenameMode::Exchange => Need::EmptyDirectory,
                     other => other,
                 };
                 self.ensure(to, target);

@@ -148,6 +148,13 @@ impl Vfs {
             }
             self.permit_new_parent(cred, &moved, from.0, to.0)?;
         }
+        let mode = match mode.whiteout() {
+            Some(node) => {
+                let NewNode { uid, gid, .. } = self.new_node(cred, &self.fs.getattr(from.0)?, &node);
+                RenameMode::Whiteout { uid, gid }
+            }
+            None => mode,
+        };
         self.fs.rename(from.0, from.1, to.0, to.1, mode, cred.privilege())
     }
 
