@@ -456,6 +456,56 @@ fn a_rollback_finds_bytes_that_were_read_with_less_length() {
     assert!(device.to_bytes()[8192..12_288].iter().all(|&byte| byte == 1));
 }
 
+/// Promise: a rollback takes back everything in memory also when the device has failed in the
+/// middle of the move of a file's block: what is read afterwards is what was there, and nothing of
+/// it is written.
+#[test]
+fn a_rollback_restores_what_is_read_when_the_device_has_failed() {
+    for straight_bytes in [None, Some(4096)] {
+        let device = Failing::new();
+        device.write_at(0, &[1; 4096]).unwrap();
+        device.write_at(65_536, &[2; 8192]).unwrap();
+        let mut settings = Settings::default();
+        settings.data.straight_bytes = straight_bytes;
+        let cache = Cache::new(device.clone(), Arc::new(SystemClock), settings);
+        let stream = cache.stream(4096, 1);
+        let read = |block: u64| {
+            let mut bytes = vec![0; 4096];
+            let bmap = |block, _| Ok::<_, Error>(Extent { at: Some(65_536 + block * 4096), blocks: 1 });
+            cache.read(&stream, 8192, block * 4096, &mut bytes, bmap).unwrap();
+            bytes
+        };
+        let space = |offset, at| Space { offset, at, end: offset + 4096 };
+        // Bytes of a file that the device does not have yet.
+        let tx = cache.begin(0).unwrap().unwrap();
+        cache.write(&stream, &tx, space(0, 65_536), &[3; 512]).unwrap();
+        tx.commit();
+        let tx = cache.begin(0).unwrap().unwrap();
+        cache.get(0, 4096, None).unwrap().write(&tx).bytes_mut(0..8).fill(5);
+        for block in 0..2 {
+            let from = space(block * 4096, 65_536 + block * 4096);
+            let moved = read(block);
+            tx.move_data_back_on_rollback(&stream, from, moved.clone());
+            cache.discard(&stream, block..block + 1).unwrap();
+            let to = space(block * 4096, 131_072 + block * 4096);
+            device.writes.store(block == 1, Ordering::Relaxed);
+            let written = cache.write(&stream, &tx, to, &moved);
+            assert!(block == 0 || straight_bytes.is_none() || written.is_err());
+        }
+        cache.get(0, 4096, None).unwrap().write(&tx).bytes_mut(8..16).fill(6);
+        assert!(cache.directly(|device| device.write_at(262_144, &[0; 512])).is_err());
+        let before = device.device.to_bytes();
+        device.writes.store(false, Ordering::Relaxed);
+        let _ = tx.roll_back(Tx::beginning());
+        tx.commit();
+        assert!(cache.get(0, 4096, None).unwrap().read()[..] == [1; 4096]);
+        let first = read(0);
+        assert!(first[..512] == [3; 512] && first[512..] == [2; 3584]);
+        assert!(read(1) == [2; 4096]);
+        assert!(device.device.to_bytes() == before, "written after a failure");
+    }
+}
+
 /// Promise: there is a barrier between every write of data and the end of the sync that makes it
 /// durable, on every path to the device and also if nothing else had changed.
 #[test]

@@ -157,18 +157,20 @@ impl<'a> Tx<'a> {
         self.push(Step::Grown { stream: stream.clone(), block, len }, &[]);
     }
 
-    /// Rolls back all changes since `to`, except those of shared buffers.
+    /// Rolls back all changes since `to`, except those of shared buffers. A step that fails does
+    /// not keep the others from being taken back, because reading goes on.
     ///
     /// # Errors
     /// When the device fails; no changes are accepted after that.
     pub fn roll_back(&self, to: Savepoint) -> Result<()> {
+        let mut result = Ok(());
         loop {
             let (step, former) = {
                 let mut undo = self.undo.borrow_mut();
                 if undo.steps.len() <= to.0 {
-                    return Ok(());
+                    return result;
                 }
-                let Some(step) = undo.steps.pop() else { return Ok(()) };
+                let Some(step) = undo.steps.pop() else { return result };
                 let former = match step {
                     Step::Bytes { len, .. } => {
                         let from = undo.bytes.len() - len;
@@ -178,7 +180,7 @@ impl<'a> Tx<'a> {
                 };
                 (step, former)
             };
-            self.take_back(step, &former).map_err(|error| self.cache.fail(error))?;
+            result = result.and(self.take_back(step, &former).map_err(|error| self.cache.fail(error)));
         }
     }
 
@@ -200,12 +202,12 @@ impl<'a> Tx<'a> {
             Step::Made(at) => self.cache.forget(at),
             Step::Resized { at, len } => self.cache.resize_slot(&known(at)?, len)?,
             Step::Data { stream, blocks } => self.cache.discard(&stream, blocks)?,
-            Step::Overwritten { stream, space, bytes } => self.cache.write(&stream, self, space, &bytes)?,
+            Step::Overwritten { stream, space, bytes } => self.cache.put_back(&stream, space, &bytes)?,
             Step::Grown { stream, block, len } => self.cache.cut(&stream, block, len)?,
             Step::Moved { stream, space, bytes } => {
                 let block = space.offset / stream.block_bytes();
-                self.cache.discard(&stream, block..block + 1)?;
-                self.cache.write(&stream, self, space, &bytes)?;
+                let discarded = self.cache.discard(&stream, block..block + 1);
+                discarded.and(self.cache.put_back(&stream, space, &bytes))?;
             }
         }
         Ok(())

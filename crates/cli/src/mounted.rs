@@ -100,9 +100,14 @@ impl Mount {
             )));
         }
         let dir = self.image.make_snapshot(path)?;
+        self.show(dir, path);
+        Ok(())
+    }
+
+    /// Has the kernel look again at the name of a snapshot in a directory.
+    fn show(&self, dir: Ino, path: &[u8]) {
         let name = path.rsplit(|&byte| byte == b'/').find(|name| !name.is_empty()).unwrap_or_default();
         self.remounter.show_name(dir, name);
-        Ok(())
     }
 
     /// Opens the image again as the options say.
@@ -147,6 +152,10 @@ impl Answering for Mount {
             Request::Quota(task) => serde_json::to_value(self.image.quota(task, report)?),
             Request::Snapshot(path) => {
                 self.make_snapshot(path)?;
+                Ok(Value::Null)
+            }
+            Request::RemoveSnapshot(path) => {
+                self.show(self.image.remove_snapshot(path)?, path);
                 Ok(Value::Null)
             }
             Request::Snapshots => serde_json::to_value(self.image.snapshots(report)?),

@@ -51,6 +51,12 @@ impl CowDevice {
         Self { inner, info, state: Mutex::default() }
     }
 
+    /// Returns the device under it, without the changes.
+    #[must_use]
+    pub fn under(&self) -> &Arc<dyn Device> {
+        &self.inner
+    }
+
     /// Makes the device with its changes read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {

@@ -6,7 +6,7 @@ use spindle_clock::{ManualClock, Mutex};
 use spindle_device::{AlignedBuf, Device, Error as DeviceError, Info, MemoryDevice, Request, Ticket};
 use spindle_ffs::newfs::{self, Parameters, Plan};
 use spindle_ffs::{Ffs, LogUse, OpenOptions};
-use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege};
+use spindle_vfs::{Cred, FileKind, FileSystem, Ino, NewNode, Privilege};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ fn snapshots_are_taken_beside_discards() {
     let (done, taken) = std::sync::mpsc::channel();
     let snapped = fs.clone();
     std::thread::spawn(move || {
-        done.send(snapped.make_snapshot(snapped.root(), b"snap").map(|snap| snap.ino))
+        done.send(snapped.make_snapshot(snapped.root(), b"snap", &Cred::root()).map(|snap| snap.ino))
     });
     let snap = taken.recv_timeout(std::time::Duration::from_secs(60)).expect("it is taken").unwrap();
     assert!(is_covered(&was, &device.take()), "what was free before is discarded");

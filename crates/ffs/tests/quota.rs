@@ -16,7 +16,7 @@ use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::quota::{Edit, Kind, Limits, Quota, Sheet, Task, Usage};
 use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, QuotaFiles};
 use spindle_vfs::{
-    Attr, Error, FallocateMode, FileKind, FileSystem, NewNode, Privilege, RenameMode, Result, SetAttr,
+    Attr, Cred, Error, FallocateMode, FileKind, FileSystem, NewNode, Privilege, RenameMode, Result, SetAttr,
     XattrMode,
 };
 use std::collections::{BTreeMap, HashSet};
@@ -519,4 +519,38 @@ fn torture_usage_is_exact() {
     }
     assert!(refused > 20 && full > 0, "only {refused} for a quota, {full} for space");
     println!("{refused} refused for a quota, {full} for space");
+}
+
+/// Promise: a snapshot that belongs to a user counts for nobody, even beyond the limit of the user:
+/// while it is made and grows, when all is counted again, and when it is removed.
+#[test]
+fn snapshots_are_not_counted() {
+    let disk = Disk::new(UFS2, 64 << 20, LogUse::Wanted);
+    let large = OpenOptions { log: LogUse::Wanted, seed: Some(3), ..OpenOptions::default() };
+    Ffs::open(disk.device.clone(), disk.clock.clone(), &large).unwrap().unmount().unwrap();
+    let disk = disk.with_files();
+    let fs = disk.open();
+    let file = create(&fs, "file", FileKind::Regular, (7, 8), USER).unwrap();
+    fs.write(file, 0, &vec![1; 1 << 20], USER).unwrap();
+    fs.sync().unwrap();
+    let used = |fs: &Ffs| BOTH.map(|kind| [0, 7, 8].map(|id| quota(fs, kind, id).usage()));
+    for kind in BOTH {
+        limit(&fs, kind, 7 + kind as u32, (1, 2), (1, 1));
+    }
+    let before = used(&fs);
+    assert!(before[0][1].inodes == 1 && before[0][1].blocks > 2048, "{before:?}");
+    let snap = fs.make_snapshot(fs.root(), b"snap", &Cred::user(7, 8)).unwrap();
+    fs.forget(snap.ino, 1);
+    assert_eq!(used(&fs), before);
+    fs.write(file, 0, &vec![2; 1 << 20], USER).unwrap();
+    fs.sync().unwrap();
+    assert!(fs.getattr(snap.ino).unwrap().blocks512 > 2048);
+    assert_eq!(used(&fs), before);
+    ask(&fs, &Task::Check(BOTH.to_vec())).unwrap();
+    assert_eq!(used(&fs), before);
+    fs.unlink(fs.root(), b"snap").unwrap();
+    fs.sync().unwrap();
+    assert_eq!(used(&fs), before);
+    fs.unmount().unwrap();
+    disk.check();
 }

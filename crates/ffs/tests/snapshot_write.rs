@@ -13,7 +13,7 @@ use spindle_ffs::newfs::{Format, Parameters, Plan, write};
 use spindle_ffs::{Dialect, Ffs, Frag, Group, GroupMap, LogUse, OpenOptions, Superblock};
 use spindle_ondisk::Endian;
 use spindle_vfs::{
-    Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode,
+    Cred, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, RenameMode, SetAttr, XattrMode,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -204,7 +204,7 @@ fn snapshots_stay_what_they_were() {
         drop(fs);
         let before = device.to_bytes();
         let fs = open(&device);
-        let made = fs.make_snapshot(fs.root(), b"snap").unwrap();
+        let made = fs.make_snapshot(fs.root(), b"snap", &Cred::root()).unwrap();
         assert!(made.size > fs.layout().fs_size << fs.layout().fs_fshift, "{name}");
         let first = image(&fs, "snap");
         let then = MemoryDevice::from_bytes(&first);
@@ -238,15 +238,17 @@ fn snapshots_stay_what_they_were() {
     }
 }
 
-/// Promise: what a snapshot holds cannot be changed, nor its attributes; and no file becomes one by
-/// a flag.
+/// Promise: a snapshot belongs to its owner, who alone reads it; what it holds cannot be changed,
+/// nor its attributes; and no file becomes one by a flag.
 #[test]
 fn snapshots_are_not_written() {
     let (_, parameters) = formats().remove(0);
     let device = new(&parameters);
     let fs = open(&device);
     let file = fill(&fs, fs.root(), "file", 100);
-    let snap = fs.make_snapshot(fs.root(), b"snap").unwrap().ino;
+    let made = fs.make_snapshot(fs.root(), b"snap", &Cred::user(7, 8)).unwrap();
+    assert_eq!((made.uid, made.gid, made.perm), (7, 8, 0o400));
+    let snap = made.ino;
     let denied = |result: std::result::Result<(), Error>| {
         assert!(matches!(result, Err(Error::NotPermitted)), "{result:?}");
     };
@@ -256,7 +258,7 @@ fn snapshots_are_not_written() {
     denied(fs.fallocate(snap, FallocateMode::PunchHole, 0, 1 << 20, BY));
     denied(fs.setxattr(snap, b"user.a", b"b", XattrMode::Set, BY));
     denied(fs.setattr(file, &SetAttr { flags: Some(0x20_0000), ..SetAttr::default() }, BY).map(drop));
-    assert!(matches!(fs.make_snapshot(fs.root(), b"snap"), Err(Error::Exists)));
+    assert!(matches!(fs.make_snapshot(fs.root(), b"snap", &Cred::root()), Err(Error::Exists)));
     fs.unmount().unwrap();
     assert_eq!(damage(&device), Vec::<String>::new());
 }
@@ -330,7 +332,7 @@ fn snapshots_with_own_blocks_that_are_not_marked_are_kept() {
         let device = new(&parameters);
         let fs = open(&device);
         populate(&fs);
-        let ino = fs.make_snapshot(fs.root(), b"snap").unwrap().ino;
+        let ino = fs.make_snapshot(fs.root(), b"snap", &Cred::root()).unwrap().ino;
         fs.unmount().unwrap();
         drop(fs);
         let unmarked = unmark_own_blocks(&device, ino);
@@ -340,7 +342,7 @@ fn snapshots_with_own_blocks_that_are_not_marked_are_kept() {
         let first = image(&fs, "snap");
         for round in 0..3 {
             work(&fs, round);
-            fs.make_snapshot(fs.root(), format!("other{round}").as_bytes()).unwrap();
+            fs.make_snapshot(fs.root(), format!("other{round}").as_bytes(), &Cred::root()).unwrap();
             let then = MemoryDevice::from_bytes(&image(&fs, &format!("other{round}")));
             assert_eq!(damage(&then), Vec::<String>::new(), "{name}, round {round}");
             assert_same(&first, &image(&fs, "snap"), &format!("{name}, round {round}"));
@@ -376,7 +378,7 @@ fn snapshots_are_removed() {
             fs.sync().unwrap();
             let mut images = Vec::new();
             for n in 0..3 {
-                fs.make_snapshot(fs.root(), format!("snap{n}").as_bytes()).unwrap();
+                fs.make_snapshot(fs.root(), format!("snap{n}").as_bytes(), &Cred::root()).unwrap();
                 images.push(image(&fs, &format!("snap{n}")));
                 let then = MemoryDevice::from_bytes(&images[n]);
                 assert_eq!(damage(&then), Vec::<String>::new(), "{name}, snapshot {n}");
@@ -501,7 +503,7 @@ impl World {
                 }
                 if snapshots < 2 && rng.random() {
                     let name = format!("snap{}", self.next);
-                    self.fs.make_snapshot(root, name.as_bytes()).map(|_| {
+                    self.fs.make_snapshot(root, name.as_bytes(), &Cred::root()).map(|_| {
                         let held = image(&self.fs, &name);
                         let damage = damage(&MemoryDevice::from_bytes(&held));
                         assert!(damage.is_empty(), "{name}: {damage:?}");
@@ -626,12 +628,12 @@ fn torture_cuts() {
         let mark = |marks: &mut Vec<(usize, Option<&str>)>, snapshot| {
             marks.push((recorder.events.lock().unwrap().len(), snapshot));
         };
-        fs.make_snapshot(fs.root(), b"one").unwrap();
+        fs.make_snapshot(fs.root(), b"one", &Cred::root()).unwrap();
         images.insert("one", image(&fs, "one"));
         mark(&mut marks, Some("one"));
         work(&fs, 0);
         fs.sync().unwrap();
-        fs.make_snapshot(fs.root(), b"two").unwrap();
+        fs.make_snapshot(fs.root(), b"two", &Cred::root()).unwrap();
         images.insert("two", image(&fs, "two"));
         mark(&mut marks, Some("two"));
         work(&fs, 1);
@@ -725,7 +727,7 @@ fn snapshots_of_busy_file_systems() {
     let mut images = BTreeMap::new();
     for n in 0..12 {
         let name = format!("snap{n}");
-        fs.make_snapshot(fs.root(), name.as_bytes()).unwrap();
+        fs.make_snapshot(fs.root(), name.as_bytes(), &Cred::root()).unwrap();
         let held = image(&fs, &name);
         assert_eq!(damage(&MemoryDevice::from_bytes(&held)), Vec::<String>::new(), "{name}");
         images.insert(name, held);

@@ -485,8 +485,8 @@ impl Remounter {
         write_back(&self.shared.mount_point).map_err(failed)
     }
 
-    /// Has the kernel look at a name again that this process has made in a directory: it may know
-    /// that there is none, and how the directory was.
+    /// Has the kernel look at a name again that this process has made or removed in a directory: it
+    /// may know what was there, and how the directory was.
     pub fn show_name(&self, dir: Ino, name: &[u8]) {
         const NO_PAGES: i64 = -1;
         let Some(notifier) = self.server_state.notifier.get() else { return };

@@ -101,7 +101,7 @@ pub enum LogEffect {
     JournalUseless(JournalKind, String),
     /// The log has changes, but the file system cannot be written.
     Refused,
-    /// A change of its size that was interrupted is finished.
+    /// A change of its size, or a repair, that was interrupted is finished.
     Resized,
     /// It was finished in memory; the check saw the state after it.
     ResizeShown,
@@ -128,10 +128,10 @@ impl fmt::Display for LogEffect {
             Self::JournalUseless(kind, reason) => {
                 write!(f, "the {kind} cannot be used, this is a full check: {reason}")
             }
-            Self::Resized => f.write_str("finished changing its size, which was interrupted"),
-            Self::ResizeShown => {
-                f.write_str("changing its size was interrupted: checking the state after finishing that")
-            }
+            Self::Resized => f.write_str("finished changing its size, or a repair, which was interrupted"),
+            Self::ResizeShown => f.write_str(
+                "changing its size, or a repair, was interrupted: checking the state after finishing that",
+            ),
             Self::Refused => f.write_str(
                 "its log cannot be replayed, because the file system cannot be written; see spindle info",
             ),

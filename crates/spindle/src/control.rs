@@ -47,6 +47,8 @@ pub enum Request {
     Quota(Task),
     /// Make a snapshot under this path.
     Snapshot(Vec<u8>),
+    /// Remove the snapshot with this path.
+    RemoveSnapshot(Vec<u8>),
     /// List the snapshots; the answer is a list of [`Snapshot`](crate::snapshot::Snapshot)s.
     Snapshots,
     /// Make the file system larger: to this number of bytes, or to the end of its file, partition

@@ -424,7 +424,7 @@ impl Prepared {
                     discard: options.discard,
                     quotas: options.quotas.clone(),
                     terminals: options.terminals.clone(),
-                    ignore_quotas_inside: false,
+                    for_repair: false,
                 };
                 let journal =
                     if options.read_only { None } else { follow_journal(&mut found, &device, &clock)? };

@@ -212,6 +212,15 @@ impl MountedImage {
         self.look(|image| image.make_snapshot(path))
     }
 
+    /// Removes a snapshot by its path in the file system. Returns its directory, of which a
+    /// front-end may know that the name is there.
+    ///
+    /// # Errors
+    /// As [`Image::remove_snapshot`].
+    pub fn remove_snapshot(&self, path: &[u8]) -> Result<Ino> {
+        self.look(|image| image.remove_snapshot(path))
+    }
+
     /// Returns the snapshots of the file system. `report` hears of nothing, but may end the work.
     ///
     /// # Errors

@@ -156,8 +156,9 @@ impl Cache {
     /// flight. Afterwards the space of these blocks can be used for something else.
     ///
     /// # Errors
-    /// When a write in flight failed.
+    /// When a write in flight failed; the data is dropped all the same.
     pub fn discard(&self, stream: &Stream, blocks: Range<u64>) -> Result<()> {
+        let mut result = Ok(());
         loop {
             let mut state = stream.lock();
             state.extents.clear();
@@ -171,7 +172,8 @@ impl Cache {
             let flight = state.pages.range(blocks.clone()).find_map(|(_, page)| page.in_flight());
             if let Some(flight) = flight {
                 drop(state);
-                flight.land().map_err(|error| self.fail(error))?;
+                let landed = flight.land().map_err(|error| self.fail(error));
+                result = result.and(landed.map(drop));
                 continue;
             }
             if overlap(&state.delay.blocks(), &blocks) {
@@ -181,7 +183,7 @@ impl Cache {
             for block in gone {
                 stream.remove(&mut state, block);
             }
-            return Ok(());
+            return result;
         }
     }
 

@@ -41,20 +41,24 @@ impl Cache {
             self.await_release(&(space.at..space.at + data.len() as u64))?;
             return self.device.write_at(space.at, data).map_err(|error| self.fail(error));
         }
-        let mut done = 0;
-        while done < data.len() {
-            let offset = space.offset + done as u64;
-            let block = offset / stream.block_bytes();
-            let start = index(offset - block * stream.block_bytes());
-            let part = start..(start + data.len() - done).min(stream.block);
-            let at = space.at + done as u64 - start as u64;
-            let bytes = &data[done..done + part.len()];
-            done += part.len();
+        for part in parts(stream, space, data) {
             self.clock.work(Work::WriteBlock);
-            let end = index(space.end - block * stream.block_bytes()).min(stream.block);
-            self.write_part(stream, block, at, part, end, bytes)?;
+            self.make_room(stream.block)?;
+            if let Some(blocks) = self.write_part(stream, part)? {
+                self.write_out(stream, blocks)?;
+            }
         }
         Ok(())
+    }
+
+    /// Puts bytes that a file had back into its space, in memory: there they are read also when the
+    /// device takes nothing any more. The next flush writes them.
+    ///
+    /// # Errors
+    /// When the device cannot read what is around them.
+    pub(crate) fn put_back(&self, stream: &Arc<Stream>, space: Space, data: &[u8]) -> Result<()> {
+        let put = |result: Result<()>, part| result.and(self.write_part(stream, part).map(drop));
+        parts(stream, space, data).fold(Ok(()), put)
     }
 
     /// Returns true for a large write of whole sectors that need not be kept.
@@ -84,17 +88,9 @@ impl Cache {
         self.write(stream, tx, space, &vec![0; len as usize])
     }
 
-    /// Changes `part` of a block that begins at address `at` and has space for `end` bytes.
-    fn write_part(
-        &self,
-        stream: &Arc<Stream>,
-        block: u64,
-        at: u64,
-        part: Range<usize>,
-        end: usize,
-        data: &[u8],
-    ) -> Result<()> {
-        self.make_room(stream.block)?;
+    /// Changes a part of a block in memory. Returns the blocks that are to be written now.
+    fn write_part(&self, stream: &Arc<Stream>, part: Part<'_>) -> Result<Option<Range<u64>>> {
+        let Part { block, at, range: part, end, data } = part;
         let mut state = self.cleared_for(stream, block, &part)?;
         let around = self.around(&part, end);
         let charge = self.charge(stream, block, end);
@@ -107,10 +103,7 @@ impl Cache {
         let ready = state.delay.wrote(block, part.end == stream.block, stream.cluster);
         drop(state);
         stream.pool.pend(stream);
-        match ready {
-            Some(blocks) => self.write_out(stream, blocks),
-            None => Ok(()),
-        }
+        Ok(ready)
     }
 
     /// Returns the range of a block that must be in memory when `part` of it is: all of it if data
@@ -340,6 +333,39 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// A part of a block that is written.
+struct Part<'a> {
+    block: u64,
+    /// Address of the block's first byte on the device.
+    at: u64,
+    /// The bytes of the block that change.
+    range: Range<usize>,
+    /// Bytes of space that the block has.
+    end: usize,
+    /// What they become.
+    data: &'a [u8],
+}
+
+/// Divides `data`, which goes to `space` of a file, into parts of blocks.
+fn parts<'a>(stream: &Stream, space: Space, data: &'a [u8]) -> impl Iterator<Item = Part<'a>> {
+    let block_bytes = stream.block;
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == data.len() {
+            return None;
+        }
+        let offset = space.offset + done as u64;
+        let block = offset / block_bytes as u64;
+        let start = index(offset - block * block_bytes as u64);
+        let range = start..(start + data.len() - done).min(block_bytes);
+        let at = space.at + done as u64 - start as u64;
+        let end = index(space.end - block * block_bytes as u64).min(block_bytes);
+        let data = &data[done..done + range.len()];
+        done += data.len();
+        Some(Part { block, at, range, end, data })
+    })
 }
 
 /// Pages of any files that are neighbours on the device, gathered for one transfer.

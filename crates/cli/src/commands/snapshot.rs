@@ -25,6 +25,9 @@ use std::process::ExitCode;
 /// The file system goes on being written: what a block held is preserved before it changes, which
 /// needs a log, and space; when there is none left, changes fail. FreeBSD and NetBSD have
 /// snapshots.
+///
+/// A snapshot belongs to the user who makes it, or has mounted the file system, and only this user
+/// and root can read it. Quotas do not count it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXAMPLES
     spindle snapshot make disk.img /.snap/monday
@@ -47,9 +50,10 @@ enum Command {
     #[command(after_long_help = "EXAMPLES
     spindle snapshot make disk.img /.snap/monday")]
     Make(One),
-    /// Remove a snapshot of a file system that is not mounted
+    /// Remove a snapshot
     ///
-    /// On a mount, rm(1) removes it. What other snapshots need of it, they get.
+    /// The file system may be mounted; there, rm(1) removes it, too. What other snapshots need of
+    /// it, they get.
     #[command(
         name = "rm",
         after_long_help = "EXAMPLES
@@ -77,7 +81,7 @@ enum Command {
 struct One {
     #[command(flatten)]
     write: WriteArgs,
-    /// The file, block device or partition; for make, also the directory that it is mounted on
+    /// The file, block device or partition, or the directory that it is mounted on
     #[arg(value_name = "IMAGE")]
     image: String,
     /// The name of the snapshot in the file system

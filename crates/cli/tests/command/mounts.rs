@@ -403,7 +403,7 @@ fn mount_all_twice() {
 
 /// Does what [`in_namespace`] does in the directory `home`, in which everybody can write, has the
 /// program as `./program`, and can mount.
-fn in_home(bench: &Bench, script: &str) {
+pub fn in_home(bench: &Bench, script: &str) {
     bench.shell("mkdir -m 777 home; chmod 755 .");
     let program = env!("CARGO_BIN_EXE_spindle");
     in_namespace(

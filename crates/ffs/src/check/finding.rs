@@ -150,6 +150,14 @@ spindle_tree::findings! {
         ino: u32,
     } "I={ino} IS MARKED AS A SNAPSHOT, WHICH IT IS NOT";
 
+    /// A snapshot that may show something else than the file system as it was.
+    DamagedSnapshot: Inodes, Damage, at (*ino) {
+        /// Inode.
+        ino: u32,
+        /// The reason why it cannot be believed.
+        why: &'static str,
+    } "SNAPSHOT I={ino} CANNOT BE BELIEVED: {why}";
+
     /// A pointer in the inode that the size does not reach.
     StrayPointer: Inodes, Damage, at (*ino) {
         /// Inode.

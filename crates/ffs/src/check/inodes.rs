@@ -114,6 +114,7 @@ impl Checker<'_> {
             let expected = check_hash(bytes, DI_CKHASH);
             if expected != node.ckhash {
                 self.findings.push(Finding::InodeCheckHash { ino, found: node.ckhash, expected });
+                self.spoil(ino, &node, "the check-hash of its inode is wrong");
             }
         }
         if node.is_snapshot() {
@@ -121,12 +122,15 @@ impl Checker<'_> {
             if !self.superblock.may_be_snapshot(ino, kind, node.size) {
                 self.findings.push(Finding::SnapshotFlag { ino });
                 node.flags &= !SF_SNAPSHOT;
+            } else if node.nlink > 0 {
+                self.state.snapshots.push(ino);
             }
         }
         self.state.files += 1;
         let mut state = InodeState { kind: node.kind(), clear: false, nlink: node.nlink, names: 0 };
         if let Some(finding) = impossible(layout, ino, &node) {
             self.findings.push(finding);
+            self.spoil(ino, &node, "its inode is damaged");
             state.clear = true;
             return Some(state);
         }
@@ -199,6 +203,7 @@ impl Checker<'_> {
     fn claim(&mut self, ino: u32, node: &Node, walker: &mut Walker) -> bool {
         let layout = self.layout;
         let quota = self.state.quotas.kind_of(ino);
+        let damages = self.findings.damages();
         let mut claims = Claims {
             layout,
             state: &mut self.state,
@@ -214,10 +219,18 @@ impl Checker<'_> {
         };
         let whole = walker.walk(layout, &mut self.reader, node, &mut |step| claims.step(&step));
         let (frags, bad, data, end) = (claims.frags, claims.bad, claims.data, claims.end);
+        if claims.duplicate > 0 {
+            self.spoil(ino, node, "another file has blocks of it");
+        } else if !whole || bad > 0 || self.findings.damages() > damages {
+            self.spoil(ino, node, "its pointers are damaged");
+        }
         if whole {
             let expected = frags * u64::from(layout.fs_fsize / 512);
             let blocks = node.size.div_ceil(layout.fs_bsize.into());
             let has_holes = data < blocks && !node.is_snapshot();
+            if node.blocks > expected {
+                self.spoil(ino, node, "blocks of it are missing");
+            }
             if node.blocks > expected && has_holes {
                 self.findings.push(Finding::BlocksMissing { ino, found: node.blocks, expected });
             } else if node.blocks > expected && node.kind() == kind::DIR {
@@ -231,6 +244,13 @@ impl Checker<'_> {
             }
         }
         whole && bad == 0
+    }
+
+    /// Notes what is wrong with a snapshot, the first thing only.
+    fn spoil(&mut self, ino: u32, node: &Node, why: &'static str) {
+        if node.is_snapshot() {
+            self.state.spoilt.entry(ino).or_insert(why);
+        }
     }
 
     /// Checks the structure of the extended attributes (`sys/ufs/ufs/extattr.h`): each says its
@@ -344,6 +364,7 @@ impl Checker<'_> {
     fn push_duplicate(&mut self, ino: u32, run: Option<(u64, u32, u32)>) {
         if let Some((frag, frags, owner)) = run {
             self.findings.push(Finding::DuplicateBlock { ino, frag, frags, owner });
+            self.state.owners.extend([ino, owner]);
         }
     }
 }

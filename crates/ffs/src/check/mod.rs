@@ -22,6 +22,7 @@ pub(crate) mod quotas;
 pub(crate) mod reader;
 pub(crate) mod scan;
 pub(crate) mod setup;
+pub(crate) mod snapshots;
 pub(crate) mod state;
 mod terms;
 pub(crate) mod walk;
@@ -196,6 +197,7 @@ impl<'a> Checker<'a> {
         };
         checker.check_superblock(device)?;
         checker.check_inodes();
+        checker.check_snapshots(device);
         checker.check_names();
         checker.check_connectivity();
         checker.check_links();

@@ -7,6 +7,7 @@
 use super::node::Node;
 use super::quotas::Quotas;
 use crate::format::layout::Layout;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::units::index;
 
@@ -128,6 +129,12 @@ pub(crate) struct State {
     /// Solaris: inodes that other inodes name as their access control lists.
     pub(crate) shadows: Vec<u32>,
     pub(crate) quotas: Quotas,
+    /// Files with a name and with the flag of a snapshot that may be one.
+    pub(crate) snapshots: Vec<u32>,
+    /// Those among them with something wrong, and what.
+    pub(crate) spoilt: BTreeMap<u32, &'static str>,
+    /// Inodes that have blocks which others have claimed, too.
+    pub(crate) owners: BTreeSet<u32>,
     pub(crate) files: u64,
     pub(crate) used_frags: u64,
 }
@@ -151,6 +158,9 @@ impl State {
             longer: Vec::new(),
             shadows: Vec::new(),
             quotas: Quotas::default(),
+            snapshots: Vec::new(),
+            spoilt: BTreeMap::new(),
+            owners: BTreeSet::new(),
             files: 0,
             used_frags: 0,
         }

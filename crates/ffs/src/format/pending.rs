@@ -43,7 +43,7 @@ impl Pending {
         match Superblock::find_pending(device)? {
             None => Ok(()),
             Some((at, _)) => Err(Error::corrupt(
-                "changing its size was interrupted; finish that first (spindle fsck -p)",
+                "changing its size, or a repair, was interrupted; finish that first (spindle fsck -p)",
                 format!("superblock at byte {at}"),
             )),
         }

@@ -61,7 +61,8 @@ pub(super) fn directories(wishes: &Resolved, reserved: u64) -> Vec<Directory> {
                 frag: second,
                 size: chunk,
                 mode: IFDIR | 0o775,
-                owner: (0, OPERATOR),
+                // Who has mounted it makes snapshots here.
+                owner: if wishes.root_owner.0 == 0 { (0, OPERATOR) } else { wishes.root_owner },
                 nlink: 2,
                 entries,
             }

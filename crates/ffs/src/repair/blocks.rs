@@ -297,7 +297,7 @@ impl Walk<'_, '_> {
 }
 
 /// Sets the pointer at the start of `bytes`.
-fn put_pointer(layout: &Layout, bytes: &mut [u8], frag: u64) {
+pub(super) fn put_pointer(layout: &Layout, bytes: &mut [u8], frag: u64) {
     if layout.pointer_size() == 8 {
         frag.put(bytes, layout.endian);
     } else {

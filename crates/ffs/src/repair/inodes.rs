@@ -27,6 +27,7 @@ impl Round<'_> {
                     self.rescue_directory(ino)? || self.image.clear_inode(ino)?
                 }
                 Finding::NoDevice { ino }
+                | Finding::DamagedSnapshot { ino, .. }
                 | Finding::LinkHasNul { ino, offset: 0, .. }
                 | Finding::LinkBlockHasNul { ino, .. } => self.image.clear_inode(ino)?,
                 Finding::BadSize { ino, .. } => self.guess_size(ino)?,

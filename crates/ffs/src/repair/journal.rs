@@ -156,7 +156,7 @@ fn planned(
     let options = Options::default();
     let wanted = Wanted { removed, meanwhile, ..Wanted::of(&options) };
     match settled(overlay, clock, &wanted, &mut agree)? {
-        Settled::Ready { after, used } => {
+        Settled::Ready { after, used, .. } => {
             Plan::of((*after).clone(), *after, overlay, &used, meanwhile, clock.now())
         }
         Settled::Refused(reason) => Err(useless(format!("it does not explain: {}", why.unwrap_or(reason)))),

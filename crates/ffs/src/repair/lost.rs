@@ -91,11 +91,11 @@ pub fn find_log(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<()> 
     Ok(())
 }
 
-/// Mounts the planned state; quotas inside it are put right at the end.
+/// Mounts the planned state; quotas inside it are put right at the end, and so is what snapshots
+/// need.
 pub(super) fn mount(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Ffs> {
     let (log, seed) = (LogUse::Never, Some(0));
-    let options =
-        OpenOptions { force: true, log, seed, ignore_quotas_inside: true, ..OpenOptions::default() };
+    let options = OpenOptions { force: true, log, seed, for_repair: true, ..OpenOptions::default() };
     Ffs::open(device.clone(), clock.clone(), &options)
 }
 

@@ -41,11 +41,13 @@ mod plan;
 mod quotas;
 mod redo;
 mod remedy;
+mod snapshots;
 mod space;
 mod superblock;
 mod undo;
 
 pub(crate) use blocks::Copy;
+use blocks::put_pointer;
 pub(crate) use groups::seal;
 pub(crate) use image::Image;
 pub use journal::{Journal, Recovery, journal};
@@ -63,6 +65,7 @@ pub(crate) use undo::undo_bytes;
 use crate::check::setup::find_superblock;
 use crate::check::state::BlockMap;
 use crate::check::{Checker, Finding, Findings, Options, Progress, Report, check};
+use crate::format::dialect::Dialect;
 use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
 use space::Space;
@@ -155,7 +158,11 @@ pub fn plan(
     let mut superblock = superblock.as_checked(clock.now());
     superblock.salvaged = None;
     superblock.drop_false_snapshots(&**device);
-    let objections = superblock.objections(&**device)?;
+    let objections = match superblock.dialect {
+        // What its snapshots need they get.
+        Dialect::FreeBsd | Dialect::NetBsd => superblock.objections_to_mounting(&**device)?,
+        _ => superblock.objections(&**device)?,
+    };
     if let Some(objection) = objections.first() {
         return Ok(Plan::refused(before, format!("{}; {}", objection.reason, objection.remedy)));
     }
@@ -204,12 +211,22 @@ pub(crate) fn settle(
     wanted: &Wanted<'_>,
     agree: &mut dyn FnMut(&Finding) -> bool,
 ) -> Result<Plan> {
-    Ok(match settled(overlay, clock, wanted, agree)? {
-        Settled::Refused(reason) => Plan::refused(before, reason),
-        Settled::Ready { after, used } => {
-            Plan::of(before, *after, overlay, &used, wanted.meanwhile, clock.now())?
+    match settled(overlay, clock, wanted, agree)? {
+        Settled::Refused(reason) => Ok(Plan::refused(before, reason)),
+        Settled::Ready { after, used, kept } => {
+            let plan = Plan::of(before.clone(), *after, overlay, &used, wanted.meanwhile, clock.now());
+            let whole = plan.and_then(|plan| match kept {
+                Some(kept) => plan.into_whole(overlay, [&used, &kept]),
+                None => Ok(plan),
+            });
+            match whole {
+                Err(Error::Unsupported { what, remedy }) => {
+                    Ok(Plan::refused(before, format!("{what}; {remedy}")))
+                }
+                whole => whole,
+            }
         }
-    })
+    }
 }
 
 /// Makes the planned state of `overlay` one that a check finds nothing in, as [`settle`] does, and
@@ -248,8 +265,9 @@ pub(crate) fn vacate(
 enum Settled {
     /// Not at all, for this reason.
     Refused(String),
-    /// With what a check finds in it; `used` are the fragments in use at the beginning.
-    Ready { after: Box<Report>, used: BlockMap },
+    /// With what a check finds in it; `used` are the fragments in use at the beginning, `kept`
+    /// those that snapshots need, if there are some.
+    Ready { after: Box<Report>, used: BlockMap, kept: Option<BlockMap> },
 }
 
 /// Does the work of [`settle`].
@@ -261,7 +279,8 @@ fn settled(
 ) -> Result<Settled> {
     let (overlay, clock, memory) = (overlay.clone(), clock.clone(), Memory::default());
     let mut planner = Planner { overlay, clock, memory, used: None };
-    match planner.rounds(wanted, agree) {
+    let mut kept = None;
+    match planner.rounds_with_snapshots(wanted, agree, &mut kept) {
         Ok(true) => {}
         Ok(false) => return Ok(Settled::Refused("not everything was agreed to".into())),
         Err(Error::Unsupported { what, remedy }) => {
@@ -290,7 +309,7 @@ fn settled(
         .findings
         .retain(|found| !matches!(found.finding, Finding::NotClean { .. } | Finding::Pending { .. }));
     let used = used.ok_or_else(|| Error::corrupt("no round was made", "repair"))?;
-    Ok(Settled::Ready { after: Box::new(after), used })
+    Ok(Settled::Ready { after: Box::new(after), used, kept })
 }
 
 /// Returns what a repair would leave, as the reason why it is not made.
@@ -315,6 +334,35 @@ struct Planner {
 }
 
 impl Planner {
+    /// Makes rounds, and gives snapshots what they need of what was changed, until there is nothing
+    /// more to do; `kept` becomes what snapshots need. Returns false if a repair was not agreed to.
+    fn rounds_with_snapshots(
+        &mut self,
+        wanted: &Wanted<'_>,
+        agree: &mut dyn FnMut(&Finding) -> bool,
+        kept: &mut Option<BlockMap>,
+    ) -> Result<bool> {
+        if !self.rounds(wanted, agree)? {
+            return Ok(false);
+        }
+        for _ in 0..ROUNDS_MAX {
+            let mut superblock = Superblock::open(&*self.overlay)?;
+            if let Some(dialect) = wanted.options.dialect {
+                superblock.set_dialect(dialect);
+            }
+            let (Some(used), false) = (&self.used, superblock.snapshots().is_empty()) else {
+                return Ok(true);
+            };
+            let kept = kept.get_or_insert_with(|| BlockMap::new(superblock.layout.fs_size));
+            if !snapshots::preserve(&self.overlay, &superblock, used, kept)? {
+                return Ok(true);
+            }
+            // What this makes wrong is no finding that anybody has to agree to.
+            self.rounds(wanted, &mut |_| true)?;
+        }
+        Ok(true)
+    }
+
     /// Makes rounds until there is nothing more to do. Returns false if a repair was not agreed to.
     fn rounds(&mut self, wanted: &Wanted<'_>, agree: &mut dyn FnMut(&Finding) -> bool) -> Result<bool> {
         let device: Arc<dyn Device> = self.overlay.clone();

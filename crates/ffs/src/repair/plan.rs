@@ -1,15 +1,15 @@
 //! A repair that was planned: what it writes, and in which order.
 
 use super::superblock::forget_log;
-use super::undo;
-use crate::check::Report;
+use super::{Redo, snapshots, undo};
 use crate::check::state::BlockMap;
+use crate::check::{Checker, Findings, Report};
 use crate::format::layout::Layout;
 use crate::format::superblock::Superblock;
 use crate::format::units::Frag;
 use spindle_clock::Timestamp;
 use spindle_device::{Change, CowDevice, Device, write_sectors};
-use spindle_vfs::Result;
+use spindle_vfs::{Error, Result};
 use std::collections::BTreeMap;
 
 /// What the superblock says until everything else is written.
@@ -44,6 +44,8 @@ pub struct Plan {
     /// Where the sizes change: the sectors of the new superblock, not yet marked clean. It stands
     /// before its copies do, so that these never speak against the old one.
     resized: Option<Vec<Vec<u8>>>,
+    /// If it is to happen as a whole: how, and the sectors of free space that this takes.
+    whole: Option<(Redo, Vec<Change>)>,
     /// Bytes of a sector, and of the device.
     geometry: (u32, u64),
 }
@@ -60,6 +62,7 @@ impl Plan {
             copies: Vec::new(),
             superblock: Vec::new(),
             resized: None,
+            whole: None,
             geometry: (0, 0),
         }
     }
@@ -135,8 +138,44 @@ impl Plan {
             bytes.chunks(sector).take(sectors.len()).map(<[u8]>::to_vec).collect()
         });
         let superblock = sectors;
-        let (refusal, replayed) = (None, Vec::new());
-        Ok(Self { before, after, refusal, replayed, stages, copies, superblock, resized, geometry })
+        let (refusal, replayed, whole) = (None, Vec::new(), None);
+        Ok(Self { before, after, refusal, replayed, stages, copies, superblock, resized, whole, geometry })
+    }
+
+    /// Returns the plan as one that happens as a whole, whenever it is interrupted: with a list of
+    /// all changes in space that is free in the planned state of `overlay`, and not `taken`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if there is none; device errors.
+    pub(super) fn into_whole(mut self, overlay: &CowDevice, taken: [&BlockMap; 2]) -> Result<Self> {
+        let Some((first, stands)) = self.superblock.first().cloned() else { return Ok(self) };
+        let planned = Superblock::open(overlay)?;
+        let layout = &planned.layout;
+        let mut quiet = |_| ();
+        let checker = Checker::run(overlay, &planned, None, Findings::new(0), &mut quiet)?;
+        let mut used = checker.state.used.clone();
+        used.join(&snapshots::changed(overlay, layout)?);
+        for taken in taken {
+            used.join(taken);
+        }
+        let mut changes: Vec<Change> = self.stages.iter().flatten().chain(&self.copies).cloned().collect();
+        changes.extend(self.superblock.iter().map(|(change, _)| change.clone()));
+        let block = layout.fs_bsize as usize;
+        let blocks = Redo::blocks_for(changes.len(), block, first.new.len());
+        let places = snapshots::places(layout, used, blocks)?;
+        let redo = Redo::new(&changes, &places, block, (first.at, stands));
+        let redo = redo.ok_or_else(|| Error::unsupported("a block holds no sector", super::COPY))?;
+        let mut listed = Vec::new();
+        for (at, bytes) in redo.blocks() {
+            for (at, new) in (*at..).step_by(first.new.len()).zip(bytes.chunks(first.new.len())) {
+                let mut old = vec![0; new.len()];
+                overlay.under().read_at(at, &mut old)?;
+                listed.push(Change { at, old, new: new.to_vec() });
+            }
+        }
+        self.superblock[0].1 = redo.mark().to_vec();
+        self.whole = Some((redo, listed));
+        Ok(self)
     }
 
     /// Returns the plan for the device without the replay of a log, which changes that.
@@ -161,7 +200,9 @@ impl Plan {
         };
         let superblock: Vec<_> =
             self.superblock.iter().map(|(change, meanwhile)| (whole(change), meanwhile.clone())).collect();
-        let mut changes: Vec<_> = self.stages.iter().flatten().chain(&self.copies).map(&mut whole).collect();
+        let listed = self.whole.iter().flat_map(|(_, listed)| listed);
+        let all = self.stages.iter().flatten().chain(&self.copies).chain(listed);
+        let mut changes: Vec<_> = all.map(&mut whole).collect();
         changes.extend(replayed.into_values().cloned());
         undo::encode(self.geometry, changes.iter(), &superblock)
     }
@@ -184,6 +225,13 @@ impl Plan {
         };
         if !self.replayed.is_empty() {
             all(&self.replayed)?;
+        }
+        if let Some((redo, _)) = &self.whole {
+            if Superblock::open(device).is_err() {
+                // The first sector says what is to be done, if the others make it a superblock.
+                write_sectors(device, superblock(false).skip(1))?;
+            }
+            return redo.apply(device);
         }
         write_sectors(device, superblock(false))?;
         for stage in &self.stages {

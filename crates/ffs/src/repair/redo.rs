@@ -84,6 +84,16 @@ impl Redo {
         Some(Self { blocks, mark: (place, mark) })
     }
 
+    /// Returns the blocks of the list, and their places.
+    pub(crate) fn blocks(&self) -> &[(u64, Vec<u8>)] {
+        &self.blocks
+    }
+
+    /// Returns the first sector of the superblock with the mark.
+    pub(crate) fn mark(&self) -> &[u8] {
+        &self.mark.1
+    }
+
     /// Carries the change out, durably.
     ///
     /// # Errors
@@ -105,7 +115,8 @@ fn checksum(bytes: &[u8]) -> u32 {
 }
 
 /// Finishes a change that was interrupted, if there is one: of the size of the file system, which
-/// then has the new one. Returns the number of sectors written. It can be interrupted again.
+/// then has the new one, or a repair. Returns the number of sectors written. It can be interrupted
+/// again.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if what is left to do cannot be read, and then nothing is written; errors of
@@ -130,7 +141,8 @@ pub fn resumed(device: &std::sync::Arc<dyn Device>) -> Result<Option<(std::sync:
 }
 
 fn damaged(at: u64) -> Error {
-    Error::corrupt("what is left to do of a change of its size cannot be read", format!("byte {at}"))
+    let what = "what is left to do of a change of its size, or of a repair, cannot be read";
+    Error::corrupt(what, format!("byte {at}"))
 }
 
 /// Reads the sectors of a change.

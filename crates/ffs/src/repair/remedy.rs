@@ -25,6 +25,9 @@ pub const fn remedy(finding: &Finding) -> Option<Remedy> {
         Finding::LabelMissing { .. } => ("make a label, with the name \"untitled\"", None),
         Finding::FalseSnapshot { .. } => ("take it out of the list", None),
         Finding::SnapshotFlag { .. } => ("clear the flag", None),
+        Finding::DamagedSnapshot { .. } => {
+            ("remove the snapshot", Some("the snapshot, with what only it had of the file system"))
+        }
         Finding::DirectoryShort { .. } => ("take the size from the blocks", None),
         Finding::RecoveryRecord { .. } => ("write the record anew", None),
         Finding::PartialInode { .. } => ("clear the inode", None),

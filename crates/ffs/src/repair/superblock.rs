@@ -76,11 +76,24 @@ impl Round<'_> {
         let mut superblock = torn.pop().unwrap_or_else(|| {
             let mut replica = self.checker.superblock.clone();
             forget_log(&mut replica);
+            self.list_snapshots(&mut replica);
             replica
         });
         superblock.set_clean(false, false, self.now);
         superblock.write(device)?;
         Ok(())
+    }
+
+    /// Has a superblock that is made from a replica, whose list is old, list the snapshots that
+    /// there are.
+    fn list_snapshots(&self, superblock: &mut Superblock) {
+        let found = &self.checker.state.snapshots;
+        let listed = superblock.snapshots();
+        let mut all: Vec<u32> = listed.iter().copied().filter(|ino| found.contains(ino)).collect();
+        all.extend(found.iter().filter(|ino| !listed.contains(ino)));
+        all.truncate(superblock.fs.fs_snapinum.len());
+        // There are not too many.
+        let _ = superblock.set_snapshots(&all);
     }
 
     /// Refuses a superblock if most replicas have other values in fields that the check does not

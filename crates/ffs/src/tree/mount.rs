@@ -54,9 +54,9 @@ pub struct OpenOptions {
     pub quotas: QuotaFiles,
     /// Where users are warned that they meet a limit, besides the log of the system.
     pub terminals: Option<Arc<dyn Terminals>>,
-    /// Leave NetBSD's quotas inside the file system as they are, whatever is changed: for a repair,
-    /// which counts at its end.
-    pub ignore_quotas_inside: bool,
+    /// Leave NetBSD's quotas inside the file system as they are, whatever is changed, and preserve
+    /// nothing for snapshots: a repair does both at its end.
+    pub for_repair: bool,
 }
 
 /// The log as it was when the file system was opened.
@@ -250,10 +250,12 @@ impl Ffs {
     /// written, or only replayed.
     fn prepare_to_write(&mut self, found: &FoundLog, options: &OpenOptions) -> Result<Option<Objection>> {
         self.check_root()?;
-        if let Some(objection) = self.take_up_snapshots()? {
+        if !options.for_repair
+            && let Some(objection) = self.take_up_snapshots()?
+        {
             return Ok(Some(objection));
         }
-        if !options.ignore_quotas_inside {
+        if !options.for_repair {
             self.take_up_quotas_inside()?;
         }
         // What was not clean is not to be believed after the next crash either: no log.

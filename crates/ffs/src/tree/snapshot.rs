@@ -17,21 +17,22 @@ use crate::log::wapbl::Wapbl;
 use crate::volume::snapshot::Needed;
 use crate::volume::tx::Deferred;
 use spindle_tree::{NewInode, Operations, Tree};
-use spindle_vfs::{Attr, Error, FileKind, FileSystem, Ino, Objection, Privilege, Result};
+use spindle_vfs::{Attr, Cred, Error, FileKind, FileSystem, Ino, Objection, Privilege, Result};
 
 /// How often a snapshot is tried to be taken while files without names come and go.
 const TRIES: usize = 100;
 
 impl Ffs {
-    /// Makes a snapshot of the file system as it is now, under a new name, and makes it durable.
-    /// Changes go on while it is prepared; while it is taken, they wait.
+    /// Makes a snapshot of the file system as it is now, under a new name, and makes it durable. It
+    /// belongs to `owner`, who alone can read it; quotas do not count it. Changes go on while it is
+    /// prepared; while it is taken, they wait.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::Exists`]; [`Error::NoSpace`]; [`Error::Unsupported`] where
     /// there can be none: without a log, with one that is too small, on systems other than FreeBSD
     /// and NetBSD, with quotas inside the file system, and with as many as the superblock can list;
     /// device errors.
-    pub fn make_snapshot(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+    pub fn make_snapshot(&self, dir: Ino, name: &[u8], owner: &Cred<'_>) -> Result<Attr> {
         self.check_changes()?;
         if self.read_only() {
             return Err(Error::ReadOnly);
@@ -57,6 +58,8 @@ impl Ffs {
                 let ino = self.volume.alloc_inode(tx, parent.ino, false)?;
                 let di = Dinode {
                     mode: u16::try_from(FileKind::Regular.mode_bits() | 0o400).unwrap_or(u16::MAX),
+                    uid: owner.uid,
+                    gid: owner.gid,
                     flags: SF_SNAPSHOT,
                     size,
                     atime: now,

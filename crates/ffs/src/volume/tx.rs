@@ -383,7 +383,7 @@ impl Volume {
     /// # Errors
     /// When the device fails; nothing is changed any more after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
-        tx.cache.roll_back(to.cache)?;
+        let taken_back = tx.cache.roll_back(to.cache);
         let stored = tx.effects.borrow().pointers.clone();
         self.restore_pointers(&tx.cache, &stored).map_err(|error| self.cache.half_done(&error))?;
         let mut effects = tx.effects.borrow_mut();
@@ -410,7 +410,7 @@ impl Volume {
             }
             .map_err(|error| self.cache.half_done(&error))?;
         }
-        Ok(())
+        Ok(taken_back?)
     }
 
     /// Ends a transaction that has succeeded: does what was deferred.

@@ -8,7 +8,7 @@ use spindle_ffs::repair::{Scope, plan};
 use std::sync::Arc;
 
 /// The paths that the damage of a name costs; all others cost none.
-const LOSSES: &[(&str, &[&str])] = &[
+pub const LOSSES: &[(&str, &[&str])] = &[
     // What can be no file.
     ("a kind that is none", &["/nil"]),
     ("a size beyond all", &["/nil"]),

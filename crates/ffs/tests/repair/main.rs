@@ -9,6 +9,7 @@ mod kinds;
 #[allow(dead_code, reason = "what a check must find is what the tests of the check want")]
 mod plants;
 mod random;
+mod snapshots;
 mod special;
 #[path = "../check/tables.rs"]
 mod tables;

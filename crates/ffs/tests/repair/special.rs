@@ -14,12 +14,7 @@ use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::sync::Arc;
 
-/// Something that must not be repaired.
-type Change = fn(&mut Image);
-
 const BY: Privilege = Privilege::Root;
-/// The flag of a snapshot.
-const SF_SNAPSHOT: u32 = 0x20_0000;
 
 /// Returns a file system of each dialect with files in two directories of different groups, one of
 /// them large.
@@ -361,31 +356,19 @@ fn a_journal_of_soft_updates_is_outdated() {
     assert_eq!(damage(&device), Vec::<String>::new());
 }
 
-/// Promise: what is not safe to write is not repaired: snapshots, and flags that nobody knows.
+/// Promise: what is not safe to write is not repaired: flags that nobody knows.
 #[test]
 fn what_must_not_be_written_is_refused() {
     let device = filled().remove(0);
-    let changes: [(&str, Change); 2] = [
-        ("snapshots", |i| {
-            let ino = i.ino("one/file7");
-            i.put(i.inode(ino) + 88, SF_SNAPSHOT);
-            i.hash_inode(ino);
-            i.put(i.sb() + 1116, ino);
-        }),
-        ("unknown bits", |i| i.put(i.sb() + 1312, i.get::<u32>(i.sb() + 1312) | 0x10_0000)),
-    ];
-    for (reason, change) in changes {
-        let mut image = Image::new(&device);
-        let at = image.layout().byte(image.layout().fs_csaddr) + 8;
-        image.add(at, 3);
-        change(&mut image);
-        let bytes = hashed(image);
-        let device = MemoryDevice::from_bytes(&bytes);
-        let plan = repair(&device);
-        let refusal = plan.refusal.unwrap_or_default();
-        assert!(refusal.contains(reason), "{reason}: {refusal}");
-        assert!(device.to_bytes() == bytes);
-    }
+    let mut image = Image::new(&device);
+    let at = image.layout().byte(image.layout().fs_csaddr) + 8;
+    image.add(at, 3);
+    image.put(image.sb() + 1312, image.get::<u32>(image.sb() + 1312) | 0x10_0000);
+    let bytes = hashed(image);
+    let device = MemoryDevice::from_bytes(&bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("unknown bits"), "{refusal}");
+    assert!(device.to_bytes() == bytes);
 }
 
 /// Promise: every finding of the tables that is damage has a remedy, unless it is named as beyond

@@ -166,7 +166,7 @@ impl Volume {
     /// # Errors
     /// If the device fails; no change is accepted after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
-        tx.cache.roll_back(to.cache)?;
+        let taken_back = tx.cache.roll_back(to.cache);
         let mut effects = tx.effects.borrow_mut();
         effects.deferred.truncate(to.deferred);
         for what in effects.allocated.drain(to.allocated..).rev() {
@@ -179,7 +179,7 @@ impl Volume {
             }
             .map_err(|error| self.cache.half_done(&error))?;
         }
-        Ok(())
+        Ok(taken_back?)
     }
 
     /// Ends a successful transaction: does what was deferred.

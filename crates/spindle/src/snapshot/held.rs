@@ -107,6 +107,10 @@ fn directory(says: &Description) -> Result<PathBuf> {
         Err(Errno::NOENT | Errno::NOTDIR) => Err(Error::new(format!(
             "there is no directory {place} for its snapshot; make one (mkdir {place})"
         ))),
+        Err(Errno::ACCESS) => Err(Error::new(format!(
+            "its snapshot would be in {place}, where this user may not write; make that directory anew, \
+             as this user (rmdir {place}; mkdir {place})"
+        ))),
         Err(error) => Err(Error::from(error)).context(format_args!("its snapshot would be in {place}")),
     }
 }

@@ -98,16 +98,18 @@ pub fn make(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
     change(spec, &options, |image| image.make_snapshot(path).map(drop))
 }
 
-/// Removes a snapshot of the file system in `spec`, which is not mounted, by its name.
+/// Removes a snapshot of the file system in `spec` by its name. If the file system is mounted, the
+/// process that serves the mount does it.
 ///
 /// # Errors
-/// If the file system is mounted, or cannot be opened or written; if there is no such snapshot.
+/// If the file system cannot be opened or written; if there is no such snapshot; if the process
+/// does not answer this user.
 pub fn remove(spec: &Spec, path: &[u8], options: &OpenOptions) -> Result<()> {
-    if Name::of_image(spec)?.is_taken() {
-        let place = String::from_utf8_lossy(path);
-        return Err(Error::new(format!("{spec}: it is mounted; remove {place} below the mount point (rm)")));
+    let asked = Request::RemoveSnapshot(path.to_vec());
+    if let Some(()) = request(&Name::of_image(spec)?, &asked, &mut |_| Ok(())).context(spec)? {
+        return Ok(());
     }
-    change(spec, options, |image| image.remove_snapshot(path))
+    change(spec, options, |image| image.remove_snapshot(path).map(drop))
 }
 
 /// Opens a file system for a change, and unmounts it in any case.
@@ -120,8 +122,8 @@ fn change(spec: &Spec, options: &OpenOptions, work: impl FnOnce(&Image) -> Resul
 }
 
 impl Image {
-    /// Makes a snapshot of the file system as it is now, under a new name; it is durable then.
-    /// Returns its directory.
+    /// Makes a snapshot of the file system as it is now, under a new name; it is durable then, and
+    /// belongs to the user of this process. Returns its directory.
     ///
     /// # Errors
     /// If there can be none ([`spindle_ffs::Ffs::make_snapshot`]), if there is no such directory,
@@ -131,13 +133,17 @@ impl Image {
         let vfs = self.vfs();
         let (dir, name) = path::resolve_parent(&vfs, path)?;
         path::permit_name(&vfs, dir.ino(), name).context(String::from_utf8_lossy(path))?;
-        ffs.make_snapshot(dir.ino(), name)
+        ffs.make_snapshot(dir.ino(), name, &own())
             .map(|_| dir.ino())
             .map_err(Error::from)
             .context(String::from_utf8_lossy(path))
     }
 
-    fn remove_snapshot(&self, path: &[u8]) -> Result<()> {
+    /// Removes a snapshot by its name. Returns its directory.
+    ///
+    /// # Errors
+    /// If there is no snapshot of this name, or if it cannot be removed.
+    pub fn remove_snapshot(&self, path: &[u8]) -> Result<Ino> {
         let Opened::Ffs(_) = &self.kind else { return Err(Error::new(NONE)) };
         let vfs = self.vfs();
         let (dir, name) = path::resolve_parent(&vfs, path)?;
@@ -148,8 +154,14 @@ impl Image {
                 return Err(Error::new(format!("{place}: is no snapshot")));
             }
         }
-        vfs.unlink(&Cred::root(), dir.ino(), name).map_err(Error::from).context(&place)
+        vfs.unlink(&Cred::root(), dir.ino(), name).map_err(Error::from).context(&place)?;
+        Ok(dir.ino())
     }
+}
+
+/// Returns the user of this process.
+fn own() -> Cred<'static> {
+    Cred::user(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
 /// Why other file systems refuse.

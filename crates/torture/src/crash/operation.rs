@@ -6,8 +6,8 @@
 use super::oracle::{Identity, Tree};
 use spindle_ffs::Ffs;
 use spindle_vfs::{
-    Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result, SetAttr,
-    XattrMode,
+    Cred, Error, FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Result,
+    SetAttr, XattrMode,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -166,12 +166,6 @@ impl<'a> Driver<'a> {
         Ok(tree)
     }
 
-    /// Returns true if snapshots have been made.
-    #[must_use]
-    pub fn has_snapshots(&self) -> bool {
-        !self.snapshots.is_empty()
-    }
-
     /// Returns the inodes that are open.
     pub fn held(&self) -> impl Iterator<Item = Ino> {
         self.open.values().copied()
@@ -210,7 +204,7 @@ impl<'a> Driver<'a> {
     fn make_snapshot(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.parent(path)?;
         if let Some(ffs) = self.maker {
-            return ffs.make_snapshot(dir, name).map(drop);
+            return ffs.make_snapshot(dir, name, &Cred::root()).map(drop);
         }
         let mut held = Tree::of(self.fs, std::iter::empty()).map_err(|what| Error::corrupt(what, "model"))?;
         // In the view of a snapshot, older ones are empty files.

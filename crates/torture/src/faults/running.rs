@@ -116,13 +116,7 @@ impl<'a> FaultyRun<'a> {
             let read = || Tree::after_failure(&fs, driver.held());
             let retry = |result: Result<_, _>, _| result.or_else(|_: String| read());
             let read = (0..self.tries).fold(read(), retry);
-            // Known gap: a file whose block was moving for a snapshot may be unreadable until the
-            // next mount.
-            if let Err(error) = read
-                && !driver.has_snapshots()
-            {
-                return Err(format!("reading after a failure: {error}"));
-            }
+            read.map_err(|error| format!("reading after a failure: {error}"))?;
         }
         if unmount {
             let latched = self.latched();

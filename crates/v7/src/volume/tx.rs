@@ -126,7 +126,7 @@ impl Volume {
     /// # Errors
     /// If the device fails; no change is accepted after that.
     pub(crate) fn roll_back(&self, tx: &Tx<'_>, to: &Mark) -> Result<()> {
-        tx.cache.roll_back(to.cache)?;
+        let taken_back = tx.cache.roll_back(to.cache);
         let mut effects = tx.effects.borrow_mut();
         let Effects { allocated, freed, blocks } = &mut *effects;
         for what in freed.drain(to.freed..) {
@@ -141,7 +141,7 @@ impl Volume {
             }
             .map_err(|error| self.cache.half_done(&error))?;
         }
-        Ok(())
+        Ok(taken_back?)
     }
 
     /// Ends a successful transaction: carries out its frees.
