@@ -10,9 +10,10 @@ use crate::logger;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::target::{ImagePath, Target};
+use crate::volumes::{Names as VolumeNames, ask};
 use rustix::fs::OFlags;
 use spindle::path::{resolve, sorted_names};
-use spindle::restore::{Destination, Names, Restore, Stream};
+use spindle::restore::{Destination, MoreVolumes, Names, Restore, Stream};
 use spindle::transfer::{Adjust, Adjusted, ImageSink, LocalSink, NewFiles, Sink};
 use spindle_ffs::{Dialect, LOG_NAME};
 use spindle_vfs::Vfs;
@@ -48,6 +49,8 @@ use std::process::ExitCode;
     spindle restore -x -f home.0 --to saved home/alice/letters
     mkdir all && spindle restore -r -f home.0 -f home.1 --to all
     spindle newfs -s 1g new.img && spindle restore -r -f home.0 --to new.img
+    spindle restore -x -M -f home.0. --to saved
+    spindle restore -x -f /mnt/a/home,/mnt/b/home --to saved
     zstd -dc disk.dump.zst | spindle restore -r -f - --to new.img"
 )]
 pub struct Args {
@@ -64,10 +67,13 @@ pub struct Args {
     /// Restore everything into an empty directory or image
     #[arg(short = 'r', group = "task", conflicts_with = "names")]
     rebuild: bool,
-    /// A dump; - for standard input. For a dump of a higher level give it several times, level 0
-    /// first
-    #[arg(short = 'f', value_name = "FILE", required = true)]
+    /// A dump; - for standard input; A,B,C for the volumes of one. For a dump of a higher level
+    /// give -f several times, level 0 first
+    #[arg(short = 'f', value_name = "FILE[,FILE...]", required = true)]
     files: Vec<PathBuf>,
+    /// Read volumes whose names are as -f with 001, 002 and so on behind it
+    #[arg(short = 'M')]
+    prefix: bool,
     /// The directory to restore into, which is made if it does not exist, or a directory in an
     /// image
     #[arg(long, value_name = "DIR|IMAGE[:/PATH]", default_value = ".")]
@@ -120,8 +126,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let report = |error: spindle::Error| damages.add(&error);
     let mut streams = Vec::new();
     for file in &args.files {
-        let (name, input) = open(file)?;
-        streams.push(Stream::open(&name, input, &report)?);
+        let names = VolumeNames::new(file, args.prefix)?;
+        let (name, input) = open(&names.get(1).unwrap_or_default())?;
+        let more: MoreVolumes<'_> = Box::new(move |number| next_volume(&names, number));
+        streams.push(Stream::open(&name, input, Some(more), &report)?);
     }
     check_chain(args, &streams)?;
     if args.list {
@@ -169,6 +177,32 @@ fn open(path: &Path) -> Result<(String, Box<dyn Read>)> {
     rustix::fs::fcntl_setfl(&file, OFlags::empty()).context(path.display())?;
     let input = BufReader::with_capacity(1 << 20, interrupt::Reader(file));
     Ok((path.display().to_string(), Box::new(input)))
+}
+
+/// Opens the volume of a dump with this number, from 2. Asks for it on a terminal if it has no
+/// name. Returns none if there is no other.
+fn next_volume(names: &VolumeNames, number: i32) -> io::Result<Option<Box<dyn Read>>> {
+    let opened = |path: &Path| open(path).map(|(_, input)| input);
+    if let Some(name) = names.get(number) {
+        let is_missing = name.symlink_metadata().is_err();
+        // Behind the last number there is nothing.
+        if is_missing && matches!(names, VolumeNames::Prefix(_)) {
+            return Ok(None);
+        }
+        return opened(&name).map(Some).map_err(|failure| io::Error::other(failure.into_error()));
+    }
+    let dump = names.get(1).unwrap_or_default();
+    loop {
+        let question = format!("{}: ends; the name of volume {number}, or none:", dump.display());
+        match ask(&question)?.as_deref() {
+            None | Some("none") => return Ok(None),
+            Some("") => {}
+            Some(name) => match opened(Path::new(name)) {
+                Ok(input) => return Ok(Some(input)),
+                Err(failure) => logger::failure(&failure),
+            },
+        }
+    }
 }
 
 /// Fails if the dumps are not based on each other.

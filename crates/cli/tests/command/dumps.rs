@@ -245,3 +245,74 @@ fn damage_is_passed() {
     bench.write("old", [&[0; 24][..], &60_011_u32.to_le_bytes(), &[0; 2000]].concat());
     bench.fails("restore -t -f old", 1, &["old: is a dump of a system before 4.2BSD"]);
 }
+
+/// Runs `spindle` at a terminal of its own, with these lines typed.
+fn at_terminal(bench: &Bench, words: &str, typed: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_spindle");
+    bench.shell(&format!("printf '{typed}' | script -qec '{program} {words}' /dev/null"))
+}
+
+/// Promise: a dump in volumes is restored as one in a single file: in volumes of a size, by names
+/// or by a prefix, and in volumes that are as large as their disks have room.
+#[test]
+fn volumes_round_trip() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    bench.ok("export a.img wanted");
+    let same = |what: &str| {
+        assert_eq!(listing(&bench.path("back")), listing(&bench.path("wanted")), "{what}");
+        bench.shell("rm -rf back");
+    };
+    dump(&bench, "-0 -B 1009 -M -f v. a.img");
+    let sizes = bench.shell("stat -c '%n %s' v.*");
+    assert!(sizes.starts_with("v.001 1024000\nv.002 1024000\nv.003 1024000\nv.004 "), "{sizes}");
+    bench.ok("restore -r -M -f v. --to back");
+    same("-M");
+    bench.ok("restore -r -f v.001,v.002,v.003,v.004 --to back");
+    same("names");
+    at_terminal(&bench, "restore -r -f v.001,v.002 --to back", "nothing\\nv.003\\nv.004\\n");
+    same("asked");
+    bench.shell("mkdir -p m1 m2; mount -t tmpfs -o size=1500k x m1; mount -t tmpfs -o size=300k x m2");
+    let ran = bench.run("dump -D dumpdates -f m1/a,m2/b,c a.img");
+    let sizes = bench.shell("stat -c %s m1/a m2/b; cp m1/a m2/b .; umount m1 m2");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let sizes: Vec<u64> = sizes.lines().map(|size| size.parse().unwrap()).collect();
+    assert!(sizes.iter().all(|size| size % 10_240 == 0) && sizes[0] > 1_400_000 && sizes[1] > 200_000);
+    bench.ok("restore -r -f a,b,c --to back");
+    same("full disks");
+}
+
+/// Promise: nothing is written over by a volume: not another one, not a file of another kind, and
+/// what was there stays if the dump fails. What is missing of a dump is said when it is restored.
+#[test]
+fn volumes_that_cannot_be() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    bench.write("text", "a text");
+    bench.fails("dump -0 -B 1000 -f v1,text a.img", 1, &["text: contains", "would overwrite"]);
+    bench.fails("dump -0 -B 1000 -f v1,v1 a.img", 2, &["two volumes have the same name"]);
+    bench.fails("dump -0 -B 1000 -f - a.img", 2, &["standard output has no volumes"]);
+    bench.fails("dump -0 -B 9 -f v1 a.img", 2, &["9"]);
+    bench.fails("dump -0 -f - -M a.img", 2, &["standard output has no volumes"]);
+    dump(&bench, "-0 -f v1 a.img");
+    bench.shell("cp v1 before; cp v1 v2; ln -s v1 v3; rm -f v4");
+    let ran = bench.run("dump -u -D dates -B 1000 -f v1,v3,v4 a.img");
+    assert!(ran.code == 1 && ran.err.contains("v3: is a volume of this dump already"), "{}", ran.err);
+    let ran = bench.run("dump -u -D dates -B 1000 -f v4,v2 a.img");
+    assert!(ran.code == 1 && ran.err.contains("there is no name for volume 3"), "{}", ran.err);
+    bench.shell("cmp v1 before; test ! -e dates");
+    // At a terminal the last name is asked for, and a volume that is still there stays.
+    bench.shell("rm v1 v2");
+    let said = at_terminal(&bench, "dump -0 -B 3000 -f v1 a.img || true", "y\\nn\\ny\\n");
+    assert!(said.contains("is volume 2 ready") && said.contains("v1: is a volume of this dump"), "{said}");
+    dump(&bench, "-0 -B 1000 -M -f w a.img");
+    let ran = bench.run("restore -r -f w001,w003,w004 --to back");
+    assert!(ran.code == 1 && ran.err.contains("volume 2 is missing"), "{}", ran.err);
+    bench.fails("restore -t -f w002", 1, &["w002: is volume 2 of a dump; give the volumes in order"]);
+    let ran = bench.run("restore -r -f w001,w001 --to back2");
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let ran = bench.run("restore -r -f w001 --to back3");
+    assert!(ran.code == 1 && ran.err.contains("without the record that ends a dump"), "{}", ran.err);
+}

@@ -18,5 +18,5 @@ mod tree;
 
 pub use extract::{Destination, Restored};
 pub use names::Names;
-pub use stream::{Report, Stream};
+pub use stream::{MoreVolumes, Report, Stream};
 pub use tree::{Listed, Restore};
