@@ -31,6 +31,7 @@ mod suggest;
 mod target;
 mod text;
 mod timestamp;
+mod volumes;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;

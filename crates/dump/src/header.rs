@@ -326,6 +326,16 @@ fn is_before_42bsd(record: &[u8; RECORD]) -> bool {
         || i32::from(u16::get(&record[18..], Endian::Little)) == OFS_MAGIC
 }
 
+/// Gives a header of ours the number behind its own, in this volume.
+pub(crate) fn renumber(record: &mut [u8; RECORD], volume: i32) {
+    let mut spcl = Spcl::decode(record, Endian::Little);
+    spcl.c_volume = volume;
+    spcl.c_tapea += 1;
+    spcl.c_old_tapea = spcl.c_old_tapea.saturating_add(1);
+    spcl.encode(record, Endian::Little);
+    sum::put(record, Endian::Little);
+}
+
 /// Returns a time; a count outside a second is nobody's.
 fn time(secs: i64, nanos: i32) -> Timestamp {
     Timestamp::new(secs, u32::try_from(nanos).ok().filter(|&n| n < 1_000_000_000).unwrap_or(0))

@@ -25,5 +25,5 @@ mod writer;
 pub use damage::{Damage, Error, Result};
 pub use header::{Device, Form, Header, Inode, Kind, PER_HEADER, RECORD, Stamp};
 pub use map::InodeMap;
-pub use reader::{Body, Event, Piece, Reader};
-pub use writer::{Next, Writer};
+pub use reader::{Body, Event, More, Piece, Reader};
+pub use writer::{BLOCK, Next, Single, Volumes, Writer};

@@ -4,6 +4,9 @@
 //! event and the next; what is not read is skipped. A header is believed if its magic number,
 //! checksum and stamp are those of the stream, also in the middle of data: then records before it
 //! are missing. Where a header should be and is none, the reader goes on at the next one.
+//!
+//! A volume that ends before the stream does is followed by the next one, anywhere in a file. The
+//! header of a volume counts as a record, or does not: the BSDs do both.
 
 use crate::damage::{Damage, Error, Result};
 use crate::header::{Form, Header, Inode, Kind, RECORD, Record, Stamp};
@@ -11,6 +14,7 @@ use crate::map::InodeMap;
 use spindle_ondisk::Endian;
 use spindle_vfs::FileKind;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, Read};
 
 /// Records at the start of a stream among which a header must be.
@@ -75,10 +79,20 @@ struct Open {
     is_cut: bool,
 }
 
+/// What opens the volume with a number, from 2; none if there is no other.
+pub type More<'m, R> = Box<dyn FnMut(i32) -> io::Result<Option<R>> + 'm>;
+
 /// A reader of a stream.
-#[derive(Debug)]
-pub struct Reader<R> {
+pub struct Reader<'m, R> {
     input: R,
+    /// What opens further volumes; none if there are no others.
+    more: Option<More<'m, R>>,
+    /// Number of the volume that is being read.
+    volume: i32,
+    /// The header of the volume may not have counted as a record, as the next one will show.
+    is_counted_unknown: bool,
+    /// Records are missing before this volume: what comes next continues nothing.
+    is_broken: bool,
     /// Records that have been read.
     at: u64,
     endian: Endian,
@@ -96,6 +110,13 @@ pub struct Reader<R> {
     has_ended: bool,
 }
 
+impl<R> fmt::Debug for Reader<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volume, at, endian, form, stamp, .. } = self;
+        write!(f, "Reader of {stamp:?} ({form:?}, {endian:?}) at record {at} in volume {volume}")
+    }
+}
+
 /// Reads a record. Returns false at the end of the stream, or if less than a record is left.
 fn read_record(input: &mut impl Read, record: &mut [u8; RECORD]) -> io::Result<bool> {
     let mut got = 0;
@@ -110,13 +131,13 @@ fn read_record(input: &mut impl Read, record: &mut [u8; RECORD]) -> io::Result<b
     Ok(true)
 }
 
-impl<R: Read> Reader<R> {
-    /// Opens a stream.
+impl<'m, R: Read> Reader<'m, R> {
+    /// Opens a stream, of which `input` is the first volume.
     ///
     /// # Errors
     /// If it is no dump, one of a form that is not read, or a later volume of several; those of
     /// reading.
-    pub fn new(mut input: R) -> Result<Self> {
+    pub fn new(mut input: R, more: Option<More<'m, R>>) -> Result<Self> {
         let mut record = [0; RECORD];
         let mut events = VecDeque::new();
         let mut at = 0;
@@ -136,11 +157,15 @@ impl<R: Read> Reader<R> {
         if header.kind == Kind::Tape && header.volume != 1 {
             let volume = header.volume;
             return Err(Error::Refused(format!(
-                "is volume {volume} of a dump; volumes are not put together"
+                "is volume {volume} of a dump; give the volumes in order, from the first"
             )));
         }
         let mut reader = Self {
             input,
+            more,
+            volume: 1,
+            is_counted_unknown: false,
+            is_broken: false,
             at: at + 1,
             endian,
             form: header.form,
@@ -211,9 +236,8 @@ impl<R: Read> Reader<R> {
             }
             Kind::End => self.has_ended = true,
             Kind::Tape => {
-                let what = "another volume begins here, which is not read";
+                let what = "a volume begins in the middle of another";
                 self.events.push_back(Event::Damage(Damage::new(record, what)));
-                self.has_ended = true;
             }
         }
         self.next_event()
@@ -340,10 +364,9 @@ impl<R: Read> Reader<R> {
     /// Reads a record that should be data. Returns false if it is a header of the stream, which is
     /// then read next, or if the stream ends.
     fn data_of(&mut self, record: &mut [u8; RECORD]) -> Result<bool> {
-        if self.ahead.is_some() || !read_record(&mut self.input, record)? {
+        if self.ahead.is_some() || !self.read_record(record)? {
             return Ok(false);
         }
-        self.at += 1;
         if let Record::Header(header, _) = Record::of(record, Some((self.endian, self.form)))
             && header.stamp == self.stamp
         {
@@ -351,7 +374,7 @@ impl<R: Read> Reader<R> {
             self.ahead = Some((header, self.at - 1));
             return Ok(false);
         }
-        Ok(true)
+        Ok(!std::mem::take(&mut self.is_broken))
     }
 
     /// Returns the next header of the stream and the number of its record; none at the end.
@@ -361,9 +384,9 @@ impl<R: Read> Reader<R> {
         }
         let mut record = [0; RECORD];
         let mut is_lost = false;
-        while read_record(&mut self.input, &mut record)? {
-            let at = self.at;
-            self.at += 1;
+        while self.read_record(&mut record)? {
+            let at = self.at - 1;
+            self.is_broken = false;
             let what = match Record::of(&record, Some((self.endian, self.form))) {
                 Record::Header(header, _) if header.stamp == self.stamp => {
                     self.check_number(&header, at);
@@ -384,12 +407,99 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
+    /// Reads the next record behind the header of a volume, from the next volume where one ends.
+    /// Returns false at the end of the last one.
+    fn read_record(&mut self, record: &mut [u8; RECORD]) -> Result<bool> {
+        while !read_record(&mut self.input, record)? {
+            if !self.change_volume()? {
+                return Ok(false);
+            }
+        }
+        self.at += 1;
+        Ok(true)
+    }
+
+    /// Opens the next volume, and passes over its header and what the one before has had already.
+    /// Returns false if there is none.
+    fn change_volume(&mut self) -> Result<bool> {
+        let number = self.volume + 1;
+        let Some(input) = self.more.as_mut().map_or(Ok(None), |more| more(number))? else {
+            self.more = None;
+            return Ok(false);
+        };
+        self.input = input;
+        let mut record = [0; RECORD];
+        let is_whole = read_record(&mut self.input, &mut record)?;
+        let header = match Record::of(&record, Some((self.endian, self.form))) {
+            Record::Header(header, _) if header.kind == Kind::Tape && header.stamp == self.stamp => header,
+            // Who it belongs to is in doubt, and what follows shows it.
+            Record::Wrong(what) if is_whole => {
+                let what = format!("volume {number} begins with a damaged header: {what}");
+                self.events.push_back(Event::Damage(Damage::new(self.at, what)));
+                (self.volume, self.is_counted_unknown) = (number, true);
+                self.at += 1;
+                return Ok(true);
+            }
+            _ => {
+                return Err(Error::Refused(format!("what was given as volume {number} is not of this dump")));
+            }
+        };
+        if header.volume < number {
+            let what = format!("volume {} was given in place of volume {number}", header.volume);
+            return Err(Error::Refused(what));
+        }
+        if header.volume > number {
+            let what = format!("volume {number} is missing: volume {} was given", header.volume);
+            self.events.push_back(Event::Damage(Damage::new(self.at, what)));
+        }
+        self.volume = header.volume;
+        let at = self.at;
+        self.at += 1;
+        let place = i64::try_from(at).unwrap_or(i64::MAX);
+        let expected = self.shift.map(|shift| place.saturating_add(shift));
+        match expected.map_or(0, |expected| header.record.saturating_sub(expected)) {
+            missing @ 1.. => {
+                let what = format!("{missing} records are missing before volume {}", header.volume);
+                self.events.push_back(Event::Damage(Damage::new(at, what)));
+                self.shift = Some(header.record.wrapping_sub(place));
+                self.pass_to_header(&header)?;
+                (self.is_counted_unknown, self.is_broken) = (true, true);
+            }
+            0 => self.is_counted_unknown = true,
+            repeated => {
+                // Then the header has not counted.
+                self.shift = Some(header.record.wrapping_sub(place).wrapping_sub(1));
+                for _ in repeated..0 {
+                    if !read_record(&mut self.input, &mut record)? {
+                        break;
+                    }
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes over what a volume has of a file whose beginning is missing.
+    fn pass_to_header(&mut self, volume: &Header) -> Result<()> {
+        let mut record = [0; RECORD];
+        for _ in 0..volume.count {
+            if !read_record(&mut self.input, &mut record)? {
+                break;
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
     /// Compares the number in a header with its place.
     fn check_number(&mut self, header: &Header, at: u64) {
         let place = i64::try_from(at).unwrap_or(i64::MAX);
         let shift = header.record.wrapping_sub(place);
         let known = self.shift.replace(shift);
-        if known.is_some_and(|known| known != shift) {
+        let is_uncounted = std::mem::take(&mut self.is_counted_unknown)
+            && known.is_some_and(|known| known.wrapping_sub(1) == shift);
+        if !is_uncounted && known.is_some_and(|known| known != shift) {
             let what = format!(
                 "the header has the number {}: records before it are missing, or were added",
                 header.record

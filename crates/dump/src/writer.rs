@@ -3,14 +3,20 @@
 //! The caller writes the maps, then the files in the order of their numbers, directories first, and
 //! the end. Each header announces up to 512 records, so that half a MiB of a file is held in memory
 //! to know its holes.
+//!
+//! Records go out ten at a time, as tapes want them ([`Volumes`]). A volume that is full has whole
+//! blocks only. The next one begins with a header of its own, which has a number among the records
+//! like any other, and says how many records follow before the next header of a file.
 
-use crate::header::{Device, Form, Header, Inode, Kind, PER_HEADER, RECORD, Stamp};
+use crate::header::{Device, Form, Header, Inode, Kind, PER_HEADER, RECORD, Stamp, renumber};
 use crate::map::InodeMap;
 use spindle_clock::Timestamp;
 use std::io::{self, Write};
 
 /// Records that are written at a time (`NTREC`).
 const AT_A_TIME: usize = 10;
+/// Bytes of a block, which is written to a volume as a whole.
+pub const BLOCK: usize = AT_A_TIME * RECORD;
 /// Bytes of a file that one header can announce.
 const WINDOW: usize = PER_HEADER * RECORD;
 
@@ -18,23 +24,75 @@ const WINDOW: usize = PER_HEADER * RECORD;
 /// file and their length, or none at the end. What lies between is a hole.
 pub type Next<'n, E> = &'n mut dyn FnMut(&mut [u8]) -> Result<Option<(u64, usize)>, E>;
 
-/// A writer of a stream.
-#[derive(Debug)]
-pub struct Writer<W> {
-    out: W,
-    stamp: Stamp,
-    /// Records that have been written.
-    at: u64,
-    last: u32,
+/// What a stream is written to: volumes, one after the other. The first one is open.
+pub trait Volumes {
+    /// Writes a block of [`BLOCK`] bytes. Returns false if the volume has no room for it: then it
+    /// has nothing of it.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn write(&mut self, block: &[u8]) -> io::Result<bool>;
+
+    /// Ends the volume, which is full, and begins the one with this number.
+    ///
+    /// # Errors
+    /// If there is no other; those of ending one and opening the other.
+    fn change(&mut self, number: i32) -> io::Result<()>;
 }
 
-impl<W: Write> Writer<W> {
+impl<V: Volumes> Volumes for &mut V {
+    fn write(&mut self, block: &[u8]) -> io::Result<bool> {
+        (**self).write(block)
+    }
+
+    fn change(&mut self, number: i32) -> io::Result<()> {
+        (**self).change(number)
+    }
+}
+
+/// One volume without an end.
+#[derive(Debug)]
+pub struct Single<W>(pub W);
+
+impl<W: Write> Volumes for Single<W> {
+    fn write(&mut self, block: &[u8]) -> io::Result<bool> {
+        self.0.write_all(block).map(|()| true)
+    }
+
+    fn change(&mut self, _: i32) -> io::Result<()> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+/// A writer of a stream.
+#[derive(Debug)]
+pub struct Writer<V> {
+    out: V,
+    stamp: Stamp,
+    /// Records so far, with those of the block.
+    at: u64,
+    last: u32,
+    /// Number of the volume, from 1.
+    volume: i32,
+    /// Inode of the last header.
+    ino: u32,
+    /// The records that are written next, fewer than a block.
+    block: Vec<u8>,
+    /// Which of them are headers.
+    headers: Vec<usize>,
+    /// Records of data that the last header has announced and that have not come.
+    ahead: usize,
+}
+
+impl<V: Volumes> Writer<V> {
     /// Begins a stream of inodes up to `last`.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn new(out: W, stamp: Stamp, last: u32) -> io::Result<Self> {
-        let mut writer = Self { out, stamp, at: 0, last };
+    pub fn new(out: V, stamp: Stamp, last: u32) -> io::Result<Self> {
+        let block = Vec::with_capacity(BLOCK);
+        let mut writer =
+            Self { out, stamp, at: 0, last, volume: 1, ino: 0, block, headers: Vec::new(), ahead: 0 };
         // The BSDs announce a record there that does not follow.
         writer.header(&Header { count: 1, ..writer.blank(Kind::Tape, 0) })?;
         Ok(writer)
@@ -114,14 +172,17 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn finish(mut self) -> io::Result<(W, u64)> {
-        loop {
+    pub fn finish(mut self) -> io::Result<(V, u64)> {
+        for ends in 1.. {
             self.header(&self.blank(Kind::End, self.last))?;
-            if self.at.is_multiple_of(AT_A_TIME as u64) {
-                self.out.flush()?;
-                return Ok((self.out, self.at));
+            // With the first block that has an end nothing else is needed.
+            let rest = self.block.len() / RECORD;
+            if ends > rest {
+                self.at -= rest as u64;
+                break;
             }
         }
+        Ok((self.out, self.at))
     }
 
     fn blank(&self, kind: Kind, ino: u32) -> Header {
@@ -130,7 +191,7 @@ impl<W: Write> Writer<W> {
             kind,
             form: Form::Ufs2,
             stamp: self.stamp.clone(),
-            volume: 1,
+            volume: self.volume,
             record: 0,
             ino,
             inode: Inode {
@@ -154,14 +215,65 @@ impl<W: Write> Writer<W> {
     }
 
     fn header(&mut self, header: &Header) -> io::Result<()> {
-        self.data(&header.encode(i64::try_from(self.at).unwrap_or(i64::MAX)))
+        let records = header.present.iter().filter(|present| **present != 0).count();
+        self.ahead = match header.kind {
+            Kind::Clri | Kind::Bits => header.count as usize,
+            Kind::Inode | Kind::Addr => records,
+            Kind::Tape | Kind::End => 0,
+        };
+        self.ino = header.ino;
+        self.headers.push(self.block.len() / RECORD);
+        self.record(&header.encode(i64::try_from(self.at).unwrap_or(i64::MAX)))
     }
 
-    /// Writes whole records.
+    /// Writes whole records of data.
     fn data(&mut self, records: &[u8]) -> io::Result<()> {
-        self.out.write_all(records)?;
-        self.at += (records.len() / RECORD) as u64;
+        for record in records.chunks_exact(RECORD) {
+            self.ahead = self.ahead.saturating_sub(1);
+            self.record(record)?;
+        }
         Ok(())
+    }
+
+    /// Adds a record to the block, and writes the block if it is complete.
+    fn record(&mut self, record: &[u8]) -> io::Result<()> {
+        self.block.extend_from_slice(record);
+        self.at += 1;
+        if self.block.len() < BLOCK {
+            return Ok(());
+        }
+        if !self.out.write(&self.block)? {
+            self.change_volume()?;
+        }
+        let rest = self.block.split_off(BLOCK);
+        self.block = rest;
+        self.headers.retain(|&header| header >= AT_A_TIME);
+        self.headers.iter_mut().for_each(|header| *header -= AT_A_TIME);
+        Ok(())
+    }
+
+    /// Begins the next volume with the block that the last one has no room for.
+    fn change_volume(&mut self) -> io::Result<()> {
+        self.volume += 1;
+        self.out.change(self.volume)?;
+        let count = self.headers.first().map_or(AT_A_TIME + self.ahead, |&first| first);
+        let number = self.at - AT_A_TIME as u64;
+        let (records, _) = self.block.as_chunks_mut::<RECORD>();
+        for header in &mut self.headers {
+            renumber(&mut records[*header], self.volume);
+            *header += 1;
+        }
+        let count = u32::try_from(count).unwrap_or(0);
+        let tape = Header { count, ..self.blank(Kind::Tape, self.ino) };
+        let tape = tape.encode(i64::try_from(number).unwrap_or(i64::MAX));
+        self.block.splice(..0, tape);
+        self.headers.insert(0, 0);
+        self.at += 1;
+        if self.out.write(&self.block[..BLOCK])? {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("volume {} has no room for anything", self.volume)))
+        }
     }
 }
 

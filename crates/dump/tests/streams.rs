@@ -3,7 +3,9 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::Timestamp;
-use spindle_dump::{Damage, Device, Event, Inode, InodeMap, RECORD, Reader, Stamp, Writer, attributes};
+use spindle_dump::{
+    BLOCK, Damage, Device, Error, Event, Inode, InodeMap, RECORD, Reader, Stamp, Volumes, Writer, attributes,
+};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -78,13 +80,43 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
+/// Volumes in memory, each with room for so many blocks.
+struct Memory {
+    rooms: Vec<usize>,
+    volumes: Vec<Vec<u8>>,
+}
+
+impl Volumes for Memory {
+    fn write(&mut self, block: &[u8]) -> io::Result<bool> {
+        assert_eq!(block.len(), BLOCK);
+        let room = self.rooms[(self.volumes.len() - 1) % self.rooms.len()];
+        let volume = self.volumes.last_mut().unwrap();
+        let fits = volume.len() + BLOCK <= room * BLOCK;
+        if fits {
+            volume.extend_from_slice(block);
+        }
+        Ok(fits)
+    }
+
+    fn change(&mut self, number: i32) -> io::Result<()> {
+        self.volumes.push(Vec::new());
+        assert_eq!(usize::try_from(number).unwrap(), self.volumes.len());
+        Ok(())
+    }
+}
+
 /// Writes a stream of files with these numbers.
 fn write(files: &BTreeMap<u32, (File, Shape)>) -> Vec<u8> {
+    write_volumes(files, vec![usize::MAX / BLOCK]).remove(0)
+}
+
+/// Writes a stream in volumes with room for these numbers of blocks, again and again.
+fn write_volumes(files: &BTreeMap<u32, (File, Shape)>, rooms: Vec<usize>) -> Vec<Vec<u8>> {
     let mut map = InodeMap::with_room(20_000);
     for &ino in files.keys() {
         map.insert(ino);
     }
-    let mut writer = Writer::new(Vec::new(), stamp(), 20_000).unwrap();
+    let mut writer = Writer::new(Memory { rooms, volumes: vec![Vec::new()] }, stamp(), 20_000).unwrap();
     writer.maps(&map, &map).unwrap();
     for (&ino, (file, (_, runs))) in files {
         let mut runs = runs.iter().copied();
@@ -101,31 +133,41 @@ fn write(files: &BTreeMap<u32, (File, Shape)>) -> Vec<u8> {
         };
         writer.file(ino, &file.inode, &mut next, &file.attributes).unwrap();
     }
-    let (bytes, records) = writer.finish().unwrap();
-    assert_eq!((bytes.len() % (10 * RECORD), bytes.len() / RECORD), (0, usize::try_from(records).unwrap()));
-    bytes
+    let (memory, records) = writer.finish().unwrap();
+    let len: usize = memory.volumes.iter().map(Vec::len).sum();
+    assert_eq!((len % BLOCK, len / RECORD), (0, usize::try_from(records).unwrap()));
+    memory.volumes
 }
 
-/// Reads a stream: its files, the maps, and the damage. Of a file that comes again the first
-/// counts.
-fn read(bytes: &[u8]) -> (BTreeMap<u32, File>, Vec<InodeMap>, Vec<Damage>) {
-    let mut reader = Reader::new(bytes).unwrap();
+/// What was read: the files, of those that come again the first, the maps, and the damage.
+type Found = (BTreeMap<u32, File>, Vec<InodeMap>, Vec<Damage>);
+
+/// Reads a stream.
+fn read(bytes: &[u8]) -> Found {
+    read_volumes(&[bytes]).unwrap()
+}
+
+/// Reads a stream from its volumes.
+fn read_volumes(volumes: &[&[u8]]) -> Result<Found, Error> {
+    let mut rest = volumes[1..].iter();
+    let more = Box::new(|_| Ok(rest.next().copied()));
+    let mut reader = Reader::new(volumes[0], Some(more))?;
     assert_eq!(reader.stamp(), &stamp());
     let (mut files, mut maps, mut damages) = (BTreeMap::new(), Vec::new(), Vec::new());
     loop {
-        match reader.next_event().unwrap() {
+        match reader.next_event()? {
             Event::InUse(map) | Event::InDump(map) => maps.push(map),
             Event::Damage(damage) => damages.push(damage),
-            Event::End => return (files, maps, damages),
+            Event::End => return Ok((files, maps, damages)),
             Event::File { ino, inode, .. } => {
                 let mut data = Vec::new();
                 let mut buffer = vec![0; 8 * RECORD];
-                while let Some(piece) = reader.data(&mut buffer).unwrap() {
+                while let Some(piece) = reader.data(&mut buffer)? {
                     data.resize(usize::try_from(piece.at).unwrap(), 0);
                     data.extend_from_slice(&buffer[..piece.len]);
                 }
                 data.resize(usize::try_from(reader.data_passed()).unwrap(), 0);
-                let attributes = reader.attributes().unwrap();
+                let attributes = reader.attributes()?;
                 files.entry(ino).or_insert(File { inode, data, attributes });
             }
         }
@@ -206,4 +248,112 @@ fn torture_random_bytes() {
         let wrong = files.iter().filter(|(ino, (file, _))| found.get(ino) != Some(file)).count();
         assert!(wrong <= 2, "case {case} of seed {seed}: {wrong} files are lost");
     }
+}
+
+/// Returns volumes as slices.
+fn slices(volumes: &[Vec<u8>]) -> Vec<&[u8]> {
+    volumes.iter().map(Vec::as_slice).collect()
+}
+
+/// Returns the number that stands at a byte of a record.
+fn number(record: &[u8], at: usize) -> i64 {
+    i64::from_le_bytes(record[at..at + 8].try_into().unwrap())
+}
+
+/// Promise: a stream in volumes of any sizes is read as one, wherever they change: in maps, in data
+/// and attributes, between files. Each volume begins with a header that has its number, the number
+/// of its record, and how many records follow before the next header, so that other restores can
+/// go on.
+#[test]
+fn volumes_are_one_stream() {
+    let mut random = StdRng::seed_from_u64(seed());
+    let (files, _) = stream(&mut random);
+    for rooms in [vec![1], vec![2, 1], vec![7, 100], vec![50], vec![random.random_range(1..200)]] {
+        let volumes = write_volumes(&files, rooms.clone());
+        assert!(volumes.len() > 1, "{rooms:?}");
+        let (found, maps, damage) = read_volumes(&slices(&volumes)).unwrap();
+        assert_eq!((damage, maps.len()), (vec![], 2), "{rooms:?}");
+        assert!(files.iter().all(|(ino, (file, _))| found.get(ino) == Some(file)), "{rooms:?}");
+        let mut records = 0;
+        for (n, volume) in (1_i32..).zip(&volumes) {
+            assert_eq!((volume[0], &volume[12..16]), (1, &n.to_le_bytes()[..]), "{rooms:?}");
+            assert_eq!(number(volume, 912), records, "{rooms:?}");
+            let count = usize::try_from(i32::from_le_bytes(volume[160..164].try_into().unwrap())).unwrap();
+            let behind = (count + 1) * RECORD;
+            if n > 1 && behind < volume.len() {
+                assert_eq!(&volume[behind + 24..behind + 28], &0x1954_0119_u32.to_le_bytes(), "{rooms:?}");
+            }
+            records += i64::try_from(volume.len() / RECORD).unwrap();
+        }
+    }
+}
+
+/// Puts the checksum of a header right.
+fn sign(record: &mut [u8]) {
+    record[28..32].fill(0);
+    let words = record.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+    let sum = words.fold(0, u32::wrapping_add);
+    record[28..32].copy_from_slice(&84_446_u32.wrapping_sub(sum).to_le_bytes());
+}
+
+/// Promise: volumes as a BSD writes them at the end of a tape are read as well: their headers do
+/// not count as records, and may repeat what the tape before had got already.
+#[test]
+fn headers_that_do_not_count() {
+    let mut random = StdRng::seed_from_u64(seed());
+    let (files, bytes) = stream(&mut random);
+    for (cut, repeated) in [(30, 0), (31, 0), (30, 4), (500, 10), (2000, 3)] {
+        let mut header = bytes[..RECORD].to_vec();
+        header[12] = 2;
+        let first = i64::from(cut - repeated);
+        header[912..920].copy_from_slice(&first.to_le_bytes());
+        sign(&mut header);
+        let second = [&header[..], &bytes[usize::try_from(first).unwrap() * RECORD..]].concat();
+        let first = &bytes[..usize::try_from(cut).unwrap() * RECORD];
+        let (found, _, damage) = read_volumes(&[first, &second]).unwrap();
+        assert_eq!(damage, [], "{cut} {repeated}");
+        assert!(files.iter().all(|(ino, (file, _))| found.get(ino) == Some(file)), "{cut} {repeated}");
+    }
+}
+
+/// Promise: a volume that is missing, cut or begins with damage is reported and costs only what was
+/// in it; one of another dump or in the wrong place is refused, and no file gets its bytes.
+#[test]
+fn volumes_that_are_missing() {
+    let mut random = StdRng::seed_from_u64(seed());
+    let (files, _) = stream(&mut random);
+    let volumes = write_volumes(&files, vec![40]);
+    let (count, all) = (volumes.len(), slices(&volumes));
+    let whole = |found: &BTreeMap<u32, File>| {
+        files.iter().filter(|(ino, (file, _))| found.get(ino) == Some(file)).count()
+    };
+    for lost in 1..count {
+        let left: Vec<_> = [&all[..lost], &all[lost + 1..]].concat();
+        let (found, _, damage) = read_volumes(&left).unwrap();
+        assert!(!damage.is_empty(), "{lost}");
+        // A volume has 400 records; files have up to 3000.
+        assert!(whole(&found) + 40 > files.len(), "{lost}: {}", whole(&found));
+        for (ino, file) in &found {
+            assert!(files[ino].0.inode == file.inode, "{lost}: inode {ino}");
+        }
+        let mut cut = all.clone();
+        cut[lost - 1] = &all[lost - 1][..all[lost - 1].len() - 3 * RECORD];
+        let (_, _, damage) = read_volumes(&cut).unwrap();
+        assert!(damage.iter().any(|damage| damage.what.contains("3 records are missing")), "{damage:?}");
+        let mut bad = volumes[lost].clone();
+        bad[700] ^= 1;
+        let mut damaged = all.clone();
+        damaged[lost] = &bad;
+        let (found, _, damage) = read_volumes(&damaged).unwrap();
+        assert_eq!((whole(&found), damage.len()), (files.len(), 1), "{damage:?}");
+    }
+    assert!(count > 3, "{count}");
+    let refused = |volumes: &[&[u8]]| read_volumes(volumes).unwrap_err().to_string();
+    assert!(refused(&[all[1]]).contains("is volume 2 of a dump"));
+    assert!(refused(&[all[0], all[0]]).contains("volume 1 was given in place of volume 2"));
+    assert!(refused(&[all[0], &[0; 4096]]).contains("volume 2 is not of this dump"));
+    let mut other = volumes[1].clone();
+    other[896] ^= 1;
+    sign(&mut other[..RECORD]);
+    assert!(refused(&[all[0], &other]).contains("volume 2 is not of this dump"));
 }

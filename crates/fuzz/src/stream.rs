@@ -92,7 +92,7 @@ fn dump_seeds() -> Vec<Vec<u8>> {
     with_image(|image| {
         let plan =
             dump::Plan::new(image, stamp, dump::Honor::default(), &|_| (), &|| Ok(())).expect("a plan");
-        plan.write(&mut stream, &|_| (), &|_| Ok(())).expect("a dump");
+        plan.write(dump::Single(&mut stream), &|_| (), &|_| Ok(())).expect("a dump");
     });
     stream.truncate(SEED / RECORD * RECORD);
     vec![stream]
@@ -104,7 +104,7 @@ fn run_dump(data: &[u8]) {
     for record in data.chunks_exact_mut(RECORD) {
         mend(record);
     }
-    let Ok(stream) = Stream::open("dump", Cursor::new(data), &|_| ()) else { return };
+    let Ok(stream) = Stream::open("dump", Cursor::new(data), None, &|_| ()) else { return };
     let Ok(mut restore) = Restore::new(vec![stream], &|_| ()) else { return };
     let _ = (restore.list().count(), restore.unnamed());
     let mut sink = TarWriter::new(Bounded(64 << 20), "restored");

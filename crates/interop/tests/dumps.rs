@@ -92,6 +92,39 @@ fn linux_restores_our_dumps() -> Result<()> {
     Ok(())
 }
 
+/// Promise: Linux's `restore` puts our volumes together, and so do we those of its `dump`.
+#[test]
+fn volumes_of_both() -> Result<()> {
+    let bench = Bench::new();
+    let shape = Shape { wide_times: false, ..Shape::ufs2(32768, 4096) };
+    std::fs::create_dir(bench.path("tree")).expect("a new directory");
+    plant(&bench.path("tree"), shape, 7)?;
+    bench.shell("rm -f tree/names/$(printf 'n%.0s' $(seq 255)); seq 400000 >tree/large")?;
+    bench.shell(WHOLE_SECONDS)?;
+    bench.spindle("import tree image")?;
+    bench.spindle("dump -0 -B 770 -M -f ours image")?;
+    assert!(bench.path("ours003").exists());
+    bench.shell("mkdir back; cd back; restore -r -M -f ../ours 2>../said")?;
+    let is_link = |record: &Record| record.kind == Some(Kind::Symlink);
+    let expected = without_times(bench.list("tree")?, is_link);
+    same(&expected, &without_times(bench.list("back")?, is_link), "Linux of ours");
+    // A file in the middle, for which Linux's passes over the volumes before.
+    bench.shell(
+        "mkdir some; cd some; restore -x -a -o -M -f ../ours ./large 2>../said; cmp large ../tree/large",
+    )?;
+
+    std::fs::create_dir(bench.path("tree2")).expect("a new directory");
+    plant(&bench.path("tree2"), Shape::ufs1(4096, 1024), 8)?;
+    bench.shell("seq 400000 >tree2/large; find tree2 -depth -exec touch -h -d @1000000000 {} +")?;
+    bench.shell("truncate -s 256M image2; mke2fs -q -t ext4 -d tree2 image2")?;
+    let device = Loopback::new(&bench.path("image2"))?;
+    bench.shell(&format!("dump -0 -B 770 -M -f theirs {} 2>/dev/null", device.path().display()))?;
+    assert!(bench.path("theirs003").exists());
+    bench.spindle("restore -r -M -f theirs --to back2")?;
+    same(&bench.list("tree2")?, &bench.list("back2")?, "ours of Linux's");
+    Ok(())
+}
+
 /// Promise: Linux's `restore` makes the last tree of a chain of our dumps, in which files were
 /// made, changed, moved, replaced and removed; so do we.
 #[test]

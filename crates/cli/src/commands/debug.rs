@@ -12,6 +12,7 @@ use crate::inspect::{InspectArgs, open_to_read, open_to_write};
 use crate::interruptible::Interruptible;
 use crate::{interrupt, logger};
 pub use files::holds_data;
+pub use parse::commands;
 use session::{Outcome, Session};
 use spindle::newfs::clock;
 use spindle_ffs::inspect::Editor;

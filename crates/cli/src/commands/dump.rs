@@ -2,16 +2,18 @@
 
 mod dumpdates;
 mod level;
+mod volumes;
 
 use crate::date;
-use crate::error::{Context, Result};
+use crate::error::{Context, Failure, Result};
 use crate::image::{self, Losses, ReadArgs};
 use crate::interrupt;
 use crate::logger;
 use crate::mount_point;
-use crate::outfile::{self, Kind, Out, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::progress::Progress;
 use crate::timestamp::source_date_epoch;
+use crate::volumes::Names;
 use dumpdates::Dumpdates;
 use level::Level;
 use spindle::dump::{Honor, Plan, Stamp};
@@ -19,10 +21,10 @@ use spindle::snapshot::Held;
 use spindle::{Image, Spec};
 use spindle_clock::{Clock, TickClock};
 use spindle_report::number;
-use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use volumes::Files;
 
 /// Name of the snapshot that is dumped, until it is open, as on FreeBSD.
 const SNAPSHOT: &str = "dump_snapshot";
@@ -49,7 +51,15 @@ const SNAPSHOT: &str = "dump_snapshot";
 #[derive(clap::Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_long_help = "FILES WITH THE FLAG nodump
+    after_long_help = "VOLUMES
+    A dump that is larger than a file may be is divided into volumes: of so many records (-B), or as
+    large as their disks or devices have room (-a). Each has the next of the names that -f gives,
+    divided by commas, or a number behind its name (-M). Behind the last name dump asks on a
+    terminal for another medium in the same place; a file there has to be moved away first. Files
+    get their names when the dump is complete, but for those that have to be moved. restore takes
+    the volumes in the same form, in the same order.
+
+FILES WITH THE FLAG nodump
     From the level that -h gives (1) on, files that have it are left out, and so is everything below
     directories that have it. When such a dump is restored on top of those before it, these files
     stay as the last dump had them that has them.
@@ -58,6 +68,8 @@ EXAMPLES
     spindle dump -0 -u -f home.0 disk.img@s1f
     spindle dump -1 -u -f home.1 disk.img@s1f
     spindle dump -0 -u -L -f home.0 /home
+    spindle dump -0 -B 4000000 -M -f home.0. disk.img@s1f
+    spindle dump -0 -f /mnt/a/home,/mnt/b/home disk.img@s1f
     spindle dump -0 -f - disk.img | zstd >disk.dump.zst"
 )]
 pub struct Args {
@@ -66,9 +78,20 @@ pub struct Args {
     /// Enter a complete dump into the file dumpdates
     #[arg(short = 'u')]
     update: bool,
-    /// The file for the dump; - for standard output
-    #[arg(short = 'f', value_name = "FILE", required = true)]
+    /// The file for the dump; - for standard output; A,B,C for the volumes of a dump
+    #[arg(short = 'f', value_name = "FILE[,FILE...]", required = true)]
     file: PathBuf,
+    /// Begin another volume after so many records of 1 KiB
+    ///
+    /// They are rounded down to whole blocks of 10 KiB.
+    #[arg(short = 'B', value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(10..))]
+    records: Option<u64>,
+    /// Begin another volume when one is full; the default with several files or -M
+    #[arg(short = 'a')]
+    auto: bool,
+    /// Name the volumes as -f with 001, 002 and so on behind it, as Linux's dump does
+    #[arg(short = 'M')]
+    prefix: bool,
     /// The file dumpdates: for each image and level, when it was dumped last
     #[arg(short = 'D', value_name = "FILE", default_value = "/etc/dumpdates")]
     dumpdates: PathBuf,
@@ -103,8 +126,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Before anything is read: what changes later is dated later, by the same clock.
     let date = source_date_epoch()?.unwrap_or_else(|| TickClock.now().secs);
     let spec = image::find(&args.image)?;
-    outfile::refuse_input(&args.file, &spec.path)?;
-    outfile::check(&args.file, Kind::Dump, args.out.force)?;
+    let names = Names::new(&args.file, args.prefix)?;
+    if args.file.as_os_str() == "-" && (args.prefix || args.auto || args.records.is_some()) {
+        return Err(Failure::usage(
+            "standard output has no volumes: leave out -B, -a and -M, or name a file",
+        ));
+    }
+    for file in names.known() {
+        outfile::refuse_input(&file, &spec.path)?;
+        outfile::check(&file, Kind::Dump, args.out.force)?;
+    }
     if args.update {
         Dumpdates::check_writable(&args.dumpdates).context(args.dumpdates.display())?;
     }
@@ -126,7 +157,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let losses = Losses::default();
     let options = args.read.open_options();
-    let work = |image: &Image| dump(args, image, stamp, &losses).context(&args.image);
+    let work = |image: &Image| dump(args, &names, image, stamp, &losses).context(&args.image);
     let held = if args.live { Held::make(&spec, SNAPSHOT, &mut interrupt::check)? } else { None };
     if let Some(held) = &held {
         image::work_in(&args.image, held.open(&options)?, work)?;
@@ -152,7 +183,7 @@ fn name_of(spec: &Spec) -> Vec<u8> {
 }
 
 /// Writes the dump.
-fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()> {
+fn dump(args: &Args, names: &Names, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()> {
     let lost = |error| losses.add(&args.image, error);
     let searching = Progress::new("searching", None);
     let plan = Plan::new(image, stamp, Honor(args.honor), &lost, &|| searching.step(0))?;
@@ -169,19 +200,11 @@ fn dump(args: &Args, image: &Image, stamp: Stamp, losses: &Losses) -> Result<()>
         things(plan.files() as u64)
     ));
     let progress = Progress::new("dumping", Some(plan.bytes()));
-    let out = Out::create(&args.file, Kind::Dump, args.out.force)?;
-    let write = || -> Result<_> {
-        let mut stream = BufWriter::with_capacity(1 << 20, out.writer()?);
-        let written = plan.write(&mut stream, &lost, &|bytes| progress.step(bytes))?;
-        stream.flush()?;
-        if !out.is_stream() {
-            // What dumpdates says is durable must be.
-            out.file().sync_all()?;
-        }
-        Ok(written)
-    };
-    let written = write().context(&out.name)?;
-    out.finish()?;
+    let changes = args.auto || args.prefix || args.records.is_some() || names.known().len() > 1;
+    let mut files = Files::new(names, args.out.force, args.records.map(volumes::room), changes)?;
+    let written = plan.write(&mut files, &lost, &|bytes| progress.step(bytes));
+    let written = written.map_err(|error| files.failure(error))?;
+    files.finish()?;
     let size = number::bytes(written.bytes);
     logger::note(format_args!("{}: {}, {size}", args.image, things(written.files)));
     Ok(())

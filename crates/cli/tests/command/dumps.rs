@@ -245,3 +245,199 @@ fn damage_is_passed() {
     bench.write("old", [&[0; 24][..], &60_011_u32.to_le_bytes(), &[0; 2000]].concat());
     bench.fails("restore -t -f old", 1, &["old: is a dump of a system before 4.2BSD"]);
 }
+
+/// Runs `spindle` at a terminal of its own, with these lines typed.
+fn at_terminal(bench: &Bench, words: &str, typed: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_spindle");
+    bench.shell(&format!("printf '{typed}' | script -qec '{program} {words}' /dev/null"))
+}
+
+/// Promise: a dump in volumes is restored as one in a single file: in volumes of a size, by names
+/// or by a prefix, and in volumes that are as large as their disks have room.
+#[test]
+fn volumes_round_trip() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    bench.ok("export a.img wanted");
+    let same = |what: &str| {
+        assert_eq!(listing(&bench.path("back")), listing(&bench.path("wanted")), "{what}");
+        bench.shell("rm -rf back");
+    };
+    dump(&bench, "-0 -B 1009 -M -f v. a.img");
+    let sizes = bench.shell("stat -c '%n %s' v.*");
+    assert!(sizes.starts_with("v.001 1024000\nv.002 1024000\nv.003 1024000\nv.004 "), "{sizes}");
+    bench.ok("restore -r -M -f v. --to back");
+    same("-M");
+    bench.ok("restore -r -f v.001,v.002,v.003,v.004 --to back");
+    same("names");
+    at_terminal(&bench, "restore -r -f v.001,v.002 --to back", "nothing\\nv.003\\nv.004\\n");
+    same("asked");
+    bench.shell("mkdir -p m1 m2; mount -t tmpfs -o size=1500k x m1; mount -t tmpfs -o size=300k x m2");
+    let ran = bench.run("dump -D dumpdates -f m1/a,m2/b,c a.img");
+    let sizes = bench.shell("stat -c %s m1/a m2/b; cp m1/a m2/b .; umount m1 m2");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let sizes: Vec<u64> = sizes.lines().map(|size| size.parse().unwrap()).collect();
+    assert!(sizes.iter().all(|size| size % 10_240 == 0) && sizes[0] > 1_400_000 && sizes[1] > 200_000);
+    bench.ok("restore -r -f a,b,c --to back");
+    same("full disks");
+}
+
+/// Promise: nothing is written over by a volume: not another one, not a file of another kind, and
+/// what was there stays if the dump fails. What is missing of a dump is said when it is restored.
+#[test]
+fn volumes_that_cannot_be() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    bench.write("text", "a text");
+    bench.fails("dump -0 -B 1000 -f v1,text a.img", 1, &["text: contains", "would overwrite"]);
+    bench.fails("dump -0 -B 1000 -f v1,v1 a.img", 2, &["two volumes have the same name"]);
+    bench.fails("dump -0 -B 1000 -f - a.img", 2, &["standard output has no volumes"]);
+    bench.fails("dump -0 -B 9 -f v1 a.img", 2, &["9"]);
+    bench.fails("dump -0 -f - -M a.img", 2, &["standard output has no volumes"]);
+    dump(&bench, "-0 -f v1 a.img");
+    bench.shell("cp v1 before; cp v1 v2; ln -s v1 v3; rm -f v4");
+    let ran = bench.run("dump -u -D dates -B 1000 -f v1,v3,v4 a.img");
+    assert!(ran.code == 1 && ran.err.contains("v3: is a volume of this dump already"), "{}", ran.err);
+    let ran = bench.run("dump -u -D dates -B 1000 -f v4,v2 a.img");
+    assert!(ran.code == 1 && ran.err.contains("there is no name for volume 3"), "{}", ran.err);
+    bench.shell("cmp v1 before; test ! -e dates");
+    // At a terminal the last name is asked for, and a volume that is still there stays.
+    bench.shell("rm v1 v2");
+    let said = at_terminal(&bench, "dump -0 -B 3000 -f v1 a.img || true", "y\\nn\\ny\\n");
+    assert!(said.contains("is volume 2 ready") && said.contains("v1: is a volume of this dump"), "{said}");
+    dump(&bench, "-0 -B 1000 -M -f w a.img");
+    let ran = bench.run("restore -r -f w001,w003,w004 --to back");
+    assert!(ran.code == 1 && ran.err.contains("volume 2 is missing"), "{}", ran.err);
+    bench.fails("restore -t -f w002", 1, &["w002: is volume 2 of a dump; give the volumes in order"]);
+    let ran = bench.run("restore -r -f w001,w001 --to back2");
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let ran = bench.run("restore -r -f w001 --to back3");
+    assert!(ran.code == 1 && ran.err.contains("without the record that ends a dump"), "{}", ran.err);
+}
+
+/// Promise: a session extracts what was chosen in it and nothing else, as often as wanted; what is
+/// wrong ends a session without a terminal, and no session with one.
+#[test]
+fn sessions_extract_what_is_chosen() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    dump(&bench, "-0 -f a.0 a.img");
+    let program = env!("CARGO_BIN_EXE_spindle");
+    let session = |options: &str, lines: &str| {
+        bench.shell(&format!(
+            "printf '{lines}' | {program} restore -i -f a.0 {options} 2>&1 || echo \"code $?\""
+        ))
+    };
+    let found = |dir: &str| bench.shell(&format!("cd {dir}; find . | sort")).replace('\n', " ");
+    let said =
+        session("--to back", "cd dir\\npwd\\nadd deep s*\\ndelete deep/random\\nls\\nextract\\nls .\\n");
+    assert!(said.starts_with("/dir\n/dir:\n*deep/\n empty/\n file\n*set\n*soft\n/dir:\n deep/\n"), "{said}");
+    assert_eq!(found("back"), ". ./dir ./dir/deep ./dir/deep/again ./dir/deep/deeper ./dir/set ./dir/soft ");
+    bench.shell("cmp t/dir/file back/dir/deep/again; test \"$(stat -c %Y back/dir)\" = 1234567890");
+    let said = session(
+        "--to two",
+        "add lines\\nex\\nwhat; verbose\\nls long\\nadd none\\nextract\\nquit\\nadd x\\n",
+    );
+    assert!(said.contains("Label: none\nverbose mode on\n") && said.contains(" long\n"), "{said}");
+    assert!(said.contains("x ./none\n") && !said.contains("code"), "{said}");
+    assert_eq!(found("two"), ". ./lines ./none ");
+    // Directories get back what they had.
+    bench.shell("chmod 700 back/dir; touch back/dir; rm -r back/dir/deep");
+    session("--to back", "add dir\\nsetmodes\\n");
+    assert_eq!(bench.shell("stat -c '%a %Y' t/dir"), bench.shell("stat -c '%a %Y' back/dir"));
+    assert_eq!(found("back"), ". ./dir ./dir/set ./dir/soft ");
+    bench.ok("newfs -n -s 24m b.img");
+    session("--to b.img", "add dir/deep\\nextract\\n");
+    bench.ok("cat b.img:/dir/deep/again");
+    bench.check("b.img");
+    for (lines, message) in [
+        ("add nothing", "line 1: nothing: is not in the dump"),
+        ("pwd\\nextract", "line 2: nothing is chosen"),
+        ("walk", "walk: no such command"),
+        ("cd dir/file", "/dir/file: not a directory"),
+    ] {
+        let said = session("--to three", lines);
+        assert!(said.contains(message) && said.contains("code 1"), "{lines}: {said}");
+    }
+    assert!(!bench.path("three").exists());
+    let said =
+        at_terminal(&bench, "restore -i -h -f a.0 --to four", "add nothing\\nadd dir\\nextract\\nquit\\n");
+    assert!(said.contains("restore > ") && said.contains("nothing: is not in the dump"), "{said}");
+    assert_eq!(found("four"), ". ./dir ");
+    bench.fails("restore -i -f -", 2, &["name the file of the dump"]);
+    bench.fails("restore -i -f a.0 lines", 2, &["cannot be used with"]);
+}
+
+/// Promise: -C names every file that differs from the dump, and how, in directories and images, and
+/// changes nothing; what the dump does not have is not looked at.
+#[test]
+fn dumps_are_compared() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    dump(&bench, "-0 -f a.0 a.img");
+    bench.ok("restore -r -f a.0 --to back");
+    bench.ok("newfs -n -s 24m b.img");
+    bench.ok("restore -r -f a.0 --to b.img");
+    for same in ["back", "b.img", "a.img"] {
+        assert_eq!(bench.ok(&format!("restore -C -f a.0 --to {same}")), "");
+    }
+    let sum = bench.shell("sha256sum b.img");
+    bench.shell(
+        "cd back; : >new; rm none; chmod 600 lines; printf x | dd of=hole bs=1 seek=2999999 conv=notrunc status=none
+        touch -h -d @1234567890.123456789 hole lines; ln -sfn elsewhere long; rm dir/deep/again; cp -p dir/file dir/deep/again
+        setfattr -n user.three -v 3 dir; rm pipe; mkdir pipe; chown 7 null; touch -h -d @1234567890.123456789 dir dir/deep .",
+    );
+    let ran = bench.run("restore -C -f a.0 --to back");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    for said in [
+        "back/none: no such file",
+        "back/lines: has the permissions 0644 in the dump, and here 0600",
+        "back/hole: differs from byte 2999999 on",
+        "back/long: leads to ",
+        "back/dir/file: is not the same file as dir/deep/again",
+        "back/dir: has other extended attributes",
+        "back/pipe: is a named pipe in the dump, and here a directory",
+        "back/null: belongs to 0:0 in the dump, and here to 7:0",
+    ] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    for same in ["new", "random", "back/dir/set", "empty"] {
+        assert!(!ran.err.contains(same), "{same}: {}", ran.err);
+    }
+    bench.ok("restore -C -f a.0 --to back dir/set disk");
+    assert_eq!(bench.shell("sha256sum b.img"), sum);
+    bench.ok("chmod 600 b.img:/dir/deep/random");
+    let ran = bench.run("restore -C -f a.0 --to b.img");
+    assert!(ran.code == 1 && ran.err.contains("/dir/deep/random: has the permissions"), "{}", ran.err);
+    bench.fails("restore -C -f a.0 --to nowhere", 1, &["nowhere"]);
+    assert!(!bench.path("nowhere").exists());
+}
+
+/// Promise: -N reads the dump to its end, notices what is missing and writes nothing; -X names what
+/// is wanted, and -h takes directories alone.
+#[test]
+fn reading_alone_and_lists_of_names() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    assert_eq!(bench.run("import -s 24m t a.img").code, 0);
+    dump(&bench, "-0 -f a.0 a.img");
+    bench.ok("restore -r -N -f a.0 --to back");
+    let listed = bench.ok("restore -x -v -N -f a.0 --to back dir/deep");
+    assert_eq!(listed, "x ./dir/deep/again\nx ./dir/deep/random\n");
+    let bytes = std::fs::read(bench.path("a.0")).unwrap();
+    bench.write("cut", &bytes[..bytes.len() / 2]);
+    let ran = bench.run("restore -r -N -f cut --to back");
+    assert!(ran.code == 1 && ran.err.contains("without the record that ends a dump"), "{}", ran.err);
+    assert!(!bench.path("back").exists());
+    bench.write("list", "./dir/set\n\nlines\n");
+    bench.ok("restore -x -f a.0 -X list --to back none");
+    assert_eq!(bench.shell("cd back; find . -type f | sort"), "./dir/set\n./lines\n./none\n");
+    let list = bench.ok("restore -t -h -f a.0 dir");
+    assert!(list.contains("\t./dir\n") && !list.contains("./dir/"), "{list}");
+    bench.write("empty", "\n");
+    bench.fails("restore -x -f a.0 -X empty --to back2", 1, &["empty: has no names"]);
+}

@@ -10,5 +10,5 @@ mod plan;
 mod write;
 
 pub use plan::{Honor, Plan};
-pub use spindle_dump::Stamp;
+pub use spindle_dump::{BLOCK, RECORD, Single, Stamp, Volumes};
 pub use write::Written;

@@ -5,9 +5,8 @@ use crate::error::{Context, Error, Result};
 use crate::flags::SNAPSHOT;
 use crate::transfer::{Claims, Content, ImageContent, check_name, xattrs};
 use spindle_dump::directory::{self, Entry};
-use spindle_dump::{Device, Inode, Writer, attributes};
+use spindle_dump::{Device, Inode, Volumes, Writer, attributes};
 use spindle_vfs::{Attr, FileKind, FileSystem, Ino, Node};
-use std::io::Write;
 use std::ops::ControlFlow;
 
 /// What was written.
@@ -20,14 +19,15 @@ pub struct Written {
 }
 
 impl Plan {
-    /// Writes the dump to `out`. `lost` is called with what cannot be read and is therefore missing
-    /// in it, or zeros; `step` with the bytes written, again and again: the dump ends if it fails.
+    /// Writes the dump to the volumes `out`. `lost` is called with what cannot be read and is
+    /// therefore missing in it, or zeros; `step` with the bytes written, again and again: the dump
+    /// ends if it fails.
     ///
     /// # Errors
     /// Those of `out` and `step`: the stream is then incomplete.
     pub fn write(
         &self,
-        out: impl Write,
+        out: impl Volumes,
         lost: &dyn Fn(Error),
         step: &dyn Fn(u64) -> Result<()>,
     ) -> Result<Written> {
@@ -58,9 +58,9 @@ impl Plan {
     }
 
     /// Writes a file, unless it cannot be read.
-    fn write_file<W: Write>(
+    fn write_file<V: Volumes>(
         &self,
-        writer: &mut Writer<W>,
+        writer: &mut Writer<V>,
         ino: u32,
         attr: &Attr,
         lost: &dyn Fn(Error),

@@ -17,7 +17,7 @@ const MAX_EXT2: usize = 1 << 16;
 
 /// Returns the extended attributes that come next in a stream, in a file of this kind, and what is
 /// wrong with them.
-pub(super) fn attributes<R: Read>(reader: &mut Reader<R>, body: Body) -> Result<Found> {
+pub(super) fn attributes<R: Read>(reader: &mut Reader<'_, R>, body: Body) -> Result<Found> {
     let endian = reader.endian();
     let (mut found, wrong) = if body == Body::Attributes {
         let mut bytes = vec![0; MAX_EXT2];

@@ -78,11 +78,13 @@ impl Restore<'_> {
         let mut chosen: Vec<Chosen> = Vec::with_capacity(self.names.len());
         for (at, named) in self.names.iter().enumerate() {
             let above = if at == 0 { Chosen::Above } else { chosen[named.dir] };
+            let takes_below = matches!(names, Names::Trees(_));
             chosen.push(match above {
-                Chosen::Above if names.has(&self.path(at)) => Chosen::Wanted,
-                Chosen::Above if named.is_directory && names.leads_through(&self.path(at)) => Chosen::Above,
-                Chosen::Wanted => Chosen::Wanted,
-                Chosen::Above | Chosen::No => Chosen::No,
+                Chosen::Wanted if takes_below => Chosen::Wanted,
+                Chosen::No => Chosen::No,
+                _ if names.has(&self.path(at)) => Chosen::Wanted,
+                _ if named.is_directory && names.leads_through(&self.path(at)) => Chosen::Above,
+                Chosen::Above | Chosen::Wanted => Chosen::No,
             });
         }
         chosen
@@ -110,7 +112,7 @@ impl Restore<'_> {
     ) -> Result<()> {
         for at in (0..self.names.len()).rev().filter(|&at| self.names[at].is_directory) {
             let path = self.path(at);
-            let is_wanted = if at == 0 { names.is_all() } else { work.chosen[at] != Chosen::No };
+            let is_wanted = if at == 0 { names.has_root() } else { work.chosen[at] != Chosen::No };
             let (ino, source) = (self.names[at].ino, self.names[at].source);
             let source = source.and_then(|source| self.streams.get_mut(source));
             let Some(directory) = source.and_then(|stream| stream.directories.get_mut(&ino)) else {

@@ -10,13 +10,15 @@
 //! a whole restore without a report every inode that a stream says it has was there, and was named
 //! by a directory that was reached from the root.
 
+mod compare;
 mod content;
 mod extract;
 mod names;
 mod stream;
 mod tree;
 
+pub use compare::{Compared, Discarded, OnlyDirectories, Place};
 pub use extract::{Destination, Restored};
 pub use names::Names;
-pub use stream::{Report, Stream};
+pub use stream::{MoreVolumes, Report, Stream};
 pub use tree::{Listed, Restore};

@@ -4,7 +4,7 @@ use super::content::{Found, attributes};
 use crate::error::{Context, Error, Result};
 use crate::text::quoted;
 use spindle_dump::directory::{self, Entry};
-use spindle_dump::{Body, Event, Inode, InodeMap, Reader, Stamp};
+use spindle_dump::{Body, Event, Inode, InodeMap, More, Reader, Stamp};
 use spindle_vfs::FileKind;
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -14,6 +14,9 @@ pub type Report<'r> = &'r dyn Fn(Error);
 
 /// Bytes of a directory that are read at a time, a multiple of its longest chunk.
 const PIECE: usize = 1 << 16;
+
+/// What opens the volume of a dump with a number, from 2; none if there is no other.
+pub type MoreVolumes<'a> = More<'a, Box<dyn Read + 'a>>;
 
 /// A directory in a stream.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub(super) struct Next {
 /// A stream whose directories have been read. Its other files come next.
 pub struct Stream<'a> {
     pub(super) name: String,
-    pub(super) reader: Reader<Box<dyn Read + 'a>>,
+    pub(super) reader: Reader<'a, Box<dyn Read + 'a>>,
     /// Inodes that were in use; none if the stream does not say it.
     pub(super) in_use: Option<InodeMap>,
     /// Inodes that are in the stream; none if it does not say it.
@@ -46,15 +49,21 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Opens a stream, which messages call `name`, and reads its directories.
+    /// Opens a stream, which messages call `name`, and reads its directories. `input` is its first
+    /// volume; `more` opens the others, if it may have some.
     ///
     /// # Errors
-    /// If it is no dump that can be read; those of `input`.
-    pub fn open(name: &str, input: impl Read + 'a, report: Report<'_>) -> Result<Self> {
+    /// If it is no dump that can be read; those of `input` and `more`.
+    pub fn open(
+        name: &str,
+        input: impl Read + 'a,
+        more: Option<MoreVolumes<'a>>,
+        report: Report<'_>,
+    ) -> Result<Self> {
         let input: Box<dyn Read + 'a> = Box::new(input);
         let mut stream = Self {
             name: name.to_owned(),
-            reader: Reader::new(input).context(name)?,
+            reader: Reader::new(input, more).context(name)?,
             in_use: None,
             in_dump: None,
             directories: BTreeMap::new(),

@@ -8,8 +8,8 @@ use super::stream::{Report, Stream};
 use crate::error::{Error, Result};
 use crate::text::quoted;
 use crate::transfer::join;
-use spindle_dump::InodeMap;
 use spindle_dump::directory::Entry;
+use spindle_dump::{InodeMap, Stamp};
 use spindle_vfs::FileKind;
 use std::collections::{HashMap, HashSet};
 
@@ -88,6 +88,11 @@ impl<'a> Restore<'a> {
             Self { streams, names: Vec::new(), by_ino: HashMap::new(), numbers: HashSet::new() };
         restore.build(report);
         Ok(restore)
+    }
+
+    /// Returns what the streams say of themselves.
+    pub fn stamps(&self) -> impl Iterator<Item = &Stamp> {
+        self.streams.iter().map(Stream::stamp)
     }
 
     /// Returns the names of the files that the streams have, each directory before what is in it.

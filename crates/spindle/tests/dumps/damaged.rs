@@ -23,7 +23,7 @@ struct Anatomy {
 
 impl Anatomy {
     fn of(bytes: &[u8]) -> Self {
-        let mut reader = Reader::new(bytes).unwrap();
+        let mut reader = Reader::new(bytes, None).unwrap();
         let (mut headers, mut first_file) = (Vec::new(), bytes.len() / RECORD);
         loop {
             match reader.next_event().unwrap() {

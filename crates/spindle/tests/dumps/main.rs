@@ -5,7 +5,7 @@ mod random;
 mod tree;
 
 use random::{Changes, seed};
-use spindle::dump::{Honor, Plan, Stamp};
+use spindle::dump::{Honor, Plan, Single, Stamp};
 use spindle::restore::{Destination, Names, Restore, Restored, Stream};
 use spindle::transfer::{ImageSink, NewFiles, Sink as _};
 use spindle::{Error, Image, OpenOptions, Parameters, Spec, newfs as make_fs};
@@ -69,7 +69,7 @@ pub(crate) fn dump(image: &Image, stamp: Stamp, honor: Honor) -> Vec<u8> {
     let lost = |error: Error| panic!("{error}");
     let plan = Plan::new(image, stamp, honor, &lost, &|| Ok(())).unwrap();
     let mut bytes = Vec::new();
-    let written = plan.write(&mut bytes, &lost, &|_| Ok(())).unwrap();
+    let written = plan.write(Single(&mut bytes), &lost, &|_| Ok(())).unwrap();
     assert_eq!((written.files, written.bytes), (plan.files() as u64, bytes.len() as u64));
     bytes
 }
@@ -93,7 +93,7 @@ pub(crate) fn restore(
     let mut done = || {
         let mut opened = Vec::new();
         for (n, bytes) in streams.iter().enumerate() {
-            opened.push(Stream::open(&format!("dump.{n}"), &bytes[..], &report)?);
+            opened.push(Stream::open(&format!("dump.{n}"), &bytes[..], None, &report)?);
         }
         let mut restore = Restore::new(opened, &report)?;
         let to = Destination { sink: &mut sink, failed: &failed, report: &report, dialect: Some(dialect) };
