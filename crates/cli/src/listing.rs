@@ -5,7 +5,7 @@ use crate::describe::is_device;
 use crate::text::{human, mode_string, printable, quoted};
 use spindle_clock::Timestamp;
 use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, NFS4_ACL};
-use spindle_vfs::{Attr, FileKind, FileSystem};
+use spindle_vfs::{AclKind, Attr, FileKind, FileSystem, Nfs4Acl};
 use std::io::IsTerminal;
 
 /// How names are printed in a list.
@@ -55,8 +55,15 @@ pub fn size(attr: &Attr, in_units: bool) -> String {
 
 /// Returns true if a file has an access control list that says more than its permissions.
 pub fn has_acl(fs: &dyn FileSystem, attr: &Attr) -> bool {
+    let list = |name| fs.getxattr(attr.ino, name);
+    // Of lists of NFSv4 every file has one.
+    let says_more = |value: Vec<u8>| !Nfs4Acl::from_linux(&value).is_ok_and(|acl| acl.is_trivial());
     attr.kind != FileKind::Symlink
-        && [ACCESS_ACL, DEFAULT_ACL, NFS4_ACL].iter().any(|name| fs.getxattr(attr.ino, name).is_ok())
+        && match fs.limits().acls {
+            AclKind::None => false,
+            AclKind::Posix => list(ACCESS_ACL).is_ok() || list(DEFAULT_ACL).is_ok(),
+            AclKind::Nfs4 => list(NFS4_ACL).is_ok_and(says_more),
+        }
 }
 
 /// Returns what stands in front of a name: type and permissions, with a plus if there is an access

@@ -1,10 +1,10 @@
 //! Extended attributes in a stream: the records of UFS2, and Linux's blocks of ext2.
 
-use spindle_ffs::{Dialect, acl, extattr};
+use spindle_ffs::{acl, extattr};
 use spindle_ondisk::{Endian, Field};
 use spindle_tree::xattr::{join, split};
 use spindle_vfs::Acl;
-use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, who};
+use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, NFS4_ACL, is_acl_name, who};
 use std::borrow::Cow;
 
 /// Full names and values.
@@ -14,25 +14,16 @@ pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 const EXT2_SPACES: [(u8, &[u8]); 5] =
     [(1, b"user."), (2, ACCESS_ACL), (3, DEFAULT_ACL), (4, b"trusted."), (6, b"security.")];
 
-/// Access control lists of POSIX.1e: their names for Linux, and those that they have in UFS2.
-const LISTS: [(&[u8], &[u8]); 2] = [(ACCESS_ACL, acl::POSIX1E_ACCESS), (DEFAULT_ACL, acl::POSIX1E_DEFAULT)];
-
-/// Returns a list in the form of UFS2.
-fn stored_list(value: &[u8]) -> Option<Vec<u8>> {
-    let list = Acl::from_linux(value).ok().flatten()?;
-    acl::encode(&list, Dialect::FreeBsd, Endian::Little).ok()
-}
-
 /// Returns attributes as UFS2 has them, little-endian, and how many it cannot have.
 #[must_use]
 pub fn encode(attributes: &[(Vec<u8>, Vec<u8>)]) -> (Vec<u8>, usize) {
     let mut area = Vec::new();
     let mut left_out = 0;
     for (name, value) in attributes {
-        let list = LISTS.iter().find(|(shown, _)| *shown == &name[..]);
-        let record = match list {
-            Some(&(_, stored)) => stored_list(value).map(|value| (acl::SPACE, stored, Cow::Owned(value))),
-            None => split(name).map(|(space, name)| (space, name, Cow::Borrowed(&value[..]))),
+        let record = if is_acl_name(name) || name == NFS4_ACL {
+            acl::for_freebsd(name, value).map(|(name, value)| (acl::SPACE, name, Cow::Owned(value)))
+        } else {
+            split(name).map(|(space, name)| (space, name, Cow::Borrowed(&value[..])))
         };
         let pushed = record.is_some_and(|(space, name, value)| {
             extattr::push_record(&mut area, Endian::Little, space, name, &value).is_ok()
@@ -85,7 +76,7 @@ pub fn decode_ext2(bytes: &[u8], endian: Endian) -> (Attributes, Option<String>)
             return (found, wrong("an entry that does not fit"));
         };
         match EXT2_SPACES.iter().find(|(space, _)| *space == index) {
-            Some((_, prefix)) if LISTS.iter().any(|(shown, _)| shown == prefix) => {
+            Some((_, prefix)) if is_acl_name(prefix) => {
                 let Some(list) = list_of_ext2(value, endian) else {
                     return (found, wrong("a malformed access control list"));
                 };

@@ -36,7 +36,6 @@ pub use self::log::lufs::solaris_view;
 pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
 pub use self::log::{JournalKind, LogUse};
 pub use format::acl;
-pub use format::acl::AclKind;
 pub use format::ckhash::check_hash;
 pub use format::dialect::Dialect;
 pub use format::extattr;

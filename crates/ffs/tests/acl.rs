@@ -10,12 +10,13 @@ use spindle_ffs::check::{self, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::FS_UFS2EA_MAGIC;
 use spindle_ffs::tunefs::{self, Tuning, tune};
-use spindle_ffs::{AclKind, Dialect, Ffs, LogUse, OpenOptions, Superblock};
+use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, NFS4_ACL, Who};
+use spindle_vfs::nfs4;
 use spindle_vfs::{
-    Acl, Attr, Cred, Error, FileKind, FileSystem, Ino, NewNode, OpenFlags, Options, Privilege, Result,
-    SetAttr, Vfs, XattrMode,
+    Acl, AclKind, Attr, Cred, Error, FileKind, FileSystem, Ino, NewNode, Nfs4Acl, OpenFlags, Options,
+    Privilege, Result, SetAttr, Vfs, XattrMode,
 };
 use std::collections::BTreeMap;
 use std::env;
@@ -134,13 +135,13 @@ fn where_the_superblock_says_so() {
     ] {
         let device = make(dialect, endian);
         let fs = open(&device);
-        assert!(!fs.limits().acls);
+        assert_eq!(fs.limits().acls, AclKind::None);
         let refused = set(&fs, fs.root(), ACCESS_ACL, &list());
         assert!(matches!(refused, Err(Error::NotSupported)), "{dialect:?}: {refused:?}");
         fs.unmount().unwrap();
         switch(&device, AclKind::Posix);
         let fs = open(&device);
-        assert!(fs.limits().acls);
+        assert_eq!(fs.limits().acls, AclKind::Posix);
         let file = create(&fs, fs.root(), "file", FileKind::Regular, 0o640).ino;
         assert_eq!(get(&fs, file, ACCESS_ACL), None);
         set(&fs, file, ACCESS_ACL, &list()).unwrap();
@@ -448,35 +449,162 @@ fn enforced_without_a_kernel() {
     fs.unmount().unwrap();
 }
 
-/// Promise: a list of `NFSv4` is shown as NFS has it and kept until chmod changes permissions,
-/// which removes it as on FreeBSD; other changes leave it alone.
+/// Returns a list of `NFSv4` that lets a user do this, besides what permission bits say.
+fn nfs4_list(uid: u32, perms: nfs4::Perms, flags: nfs4::Flags, perm: u32) -> Nfs4Acl {
+    let entry = nfs4::Entry { who: nfs4::Who::User(uid), allows: true, perms, flags };
+    let rest = Nfs4Acl::trivial(perm);
+    Nfs4Acl::new([&[entry], rest.entries()].concat()).unwrap()
+}
+
+fn set_nfs4(fs: &Ffs, ino: Ino, acl: &Nfs4Acl) -> Result<()> {
+    fs.setxattr(ino, NFS4_ACL, &acl.to_linux(), XattrMode::Replace, Privilege::Root)
+}
+
+fn get_nfs4(fs: &Ffs, ino: Ino) -> Nfs4Acl {
+    Nfs4Acl::from_linux(&fs.getxattr(ino, NFS4_ACL).unwrap()).unwrap()
+}
+
+/// Promise: a list of `NFSv4` is set with the permission bits that belong to it, is on the disk as
+/// FreeBSD and NetBSD have it, in both byte orders, and under one name; a file without one has that
+/// of its permission bits; one that permission bits can say is not stored; and chmod removes it if
+/// it changes permissions, as on FreeBSD, and nothing else does.
 #[test]
 fn nfs4_lists() {
+    let posix_list = list();
+    for (dialect, endian) in [
+        (Dialect::FreeBsd, Endian::Little),
+        (Dialect::FreeBsd, Endian::Big),
+        (Dialect::NetBsd, Endian::Little),
+    ] {
+        let device = make(dialect, endian);
+        switch(&device, AclKind::Nfs4);
+        let fs = open(&device);
+        assert_eq!(fs.limits().acls, AclKind::Nfs4);
+        let file = create(&fs, fs.root(), "file", FileKind::Regular, 0o4640).ino;
+        assert_eq!(get_nfs4(&fs, file), Nfs4Acl::trivial(0o640));
+        assert!(fs.listxattr(file).unwrap().is_empty());
+        let list = nfs4_list(1001, nfs4::Perms::WRITE_DATA, nfs4::Flags::NONE, 0o750);
+        set_nfs4(&fs, file, &list).unwrap();
+        assert_eq!((perm(&fs, file), get_nfs4(&fs, file)), (0o4750, list.clone()));
+        assert_eq!(fs.listxattr(file).unwrap(), [NFS4_ACL]);
+        assert!(matches!(fs.getxattr(file, b"system.nfs4.acl"), Err(Error::NotSupported)));
+        assert!(matches!(set(&fs, file, ACCESS_ACL, &posix_list), Err(Error::NotSupported)));
+        fs.unmount().unwrap();
+        let bytes = stored(&device, b"nfs4.acl").unwrap();
+        let word = |at: usize| u32::get(&bytes[at..], endian);
+        assert_eq!((word(0), word(4)), (254, 4));
+        assert_eq!((word(24), word(28), word(32)), (0x02, 1001, 0x10));
+        assert_eq!((word(40), word(44)), (0x01, u32::MAX));
+        let fs = open(&device);
+        let file = fs.lookup(fs.root(), b"file").unwrap().ino;
+        chmod(&fs, file, 0o750);
+        fs.setattr(file, &SetAttr { uid: Some(7), ..SetAttr::default() }, Privilege::Root).unwrap();
+        assert_eq!(get_nfs4(&fs, file), list, "no permission has changed");
+        chmod(&fs, file, 0o600);
+        assert_eq!(get_nfs4(&fs, file), Nfs4Acl::trivial(0o600));
+        assert!(fs.listxattr(file).unwrap().is_empty());
+        set_nfs4(&fs, file, &list).unwrap();
+        set_nfs4(&fs, file, &Nfs4Acl::trivial(0o444)).unwrap();
+        assert_eq!(perm(&fs, file), 0o444);
+        assert!(fs.listxattr(file).unwrap().is_empty());
+        set_nfs4(&fs, file, &list).unwrap();
+        fs.removexattr(file, NFS4_ACL).unwrap();
+        assert_eq!((perm(&fs, file), get_nfs4(&fs, file)), (0o750, Nfs4Acl::trivial(0o750)));
+        fs.unmount().unwrap();
+        expect_clean(&device, "lists of NFSv4");
+    }
+}
+
+/// Promise: what FreeBSD refuses is refused, and changes nothing: flags of inheritance on a file,
+/// more entries than chmod has room for, what is no list, and lists of symbolic links.
+#[test]
+fn nfs4_lists_that_are_refused() {
     let device = make(Dialect::FreeBsd, Endian::Little);
     switch(&device, AclKind::Nfs4);
     let fs = open(&device);
-    assert!(!fs.limits().acls);
     let file = create(&fs, fs.root(), "file", FileKind::Regular, 0o640).ino;
-    let mut value = vec![0; 24 + 254 * 16];
-    254_u32.put(&mut value, Endian::Little);
-    1_u32.put(&mut value[4..], Endian::Little);
-    0x40_u32.put(&mut value[24..], Endian::Little);
-    u32::MAX.put(&mut value[28..], Endian::Little);
-    0x8_u32.put(&mut value[32..], Endian::Little);
-    0x100_u16.put(&mut value[36..], Endian::Little);
-    fs.setxattr(file, b"system.nfs4.acl", &value, XattrMode::Set, Privilege::Root).unwrap();
-    let shown = fs.getxattr(file, NFS4_ACL).unwrap();
-    assert_eq!(shown[..8], [0, 0, 0, 1, 0, 0, 0, 0]);
-    assert!(shown.ends_with(b"EVERYONE@\0\0\0"));
-    let refused = fs.setxattr(file, NFS4_ACL, &shown, XattrMode::Set, Privilege::Root);
-    assert!(matches!(refused, Err(Error::NotSupported)));
-    assert!(matches!(set(&fs, file, ACCESS_ACL, &list()), Err(Error::NotSupported)));
-    chmod(&fs, file, 0o4640);
-    fs.setattr(file, &SetAttr { uid: Some(7), ..SetAttr::default() }, Privilege::Root).unwrap();
-    assert_eq!(fs.getxattr(file, b"system.nfs4.acl").unwrap(), value);
-    chmod(&fs, file, 0o600);
-    assert!(fs.listxattr(file).unwrap().is_empty());
-    assert!(matches!(fs.getxattr(file, NFS4_ACL), Err(Error::NoAttribute)));
+    let dir = create(&fs, fs.root(), "dir", FileKind::Directory, 0o755).ino;
+    let inherited = nfs4_list(9, nfs4::Perms::ALL, nfs4::Flags::FILE_INHERIT, 0o777);
+    assert!(matches!(set_nfs4(&fs, file, &inherited), Err(Error::Invalid)));
+    set_nfs4(&fs, dir, &inherited).unwrap();
+    let everyone = nfs4::Entry::new(nfs4::Who::Everyone, true, nfs4::Perms::ALL);
+    let long = |count| Nfs4Acl::new(vec![everyone; count]).unwrap();
+    assert!(matches!(set_nfs4(&fs, file, &long(125)), Err(Error::NoSpace)));
+    let garbage = fs.setxattr(file, NFS4_ACL, b"rwx", XattrMode::Set, Privilege::Root);
+    assert!(matches!(garbage, Err(Error::Invalid)));
+    let value = long(1).to_linux();
+    let again = fs.setxattr(file, NFS4_ACL, &value, XattrMode::Create, Privilege::Root);
+    assert!(matches!(again, Err(Error::Exists)));
+    assert_eq!((perm(&fs, file), get_nfs4(&fs, file)), (0o640, Nfs4Acl::trivial(0o640)));
+    set_nfs4(&fs, file, &long(124)).unwrap();
+    assert_eq!(perm(&fs, file), 0o777);
+    let link = NewNode { target: b"file", ..NewNode::new(FileKind::Symlink, 0o777) };
+    let link = fs.create(dir, b"link", &link, Privilege::Root).unwrap().ino;
+    assert!(fs.listxattr(link).unwrap().is_empty());
+    assert!(matches!(set_nfs4(&fs, link, &long(1)), Err(Error::NotSupported)));
     fs.unmount().unwrap();
-    expect_clean(&device, "lists of NFSv4");
+    expect_clean(&device, "refused lists");
+}
+
+/// Promise: new files and directories inherit, each in the transaction that makes it, and what they
+/// inherit decides who may use them: a user whom the permission bits refuse, and nobody else.
+#[test]
+fn nfs4_lists_are_inherited_and_enforced() {
+    use nfs4::{Flags, Perms};
+    let device = make(Dialect::FreeBsd, Endian::Little);
+    switch(&device, AclKind::Nfs4);
+    let fs = Arc::new(open(&device));
+    let dir = create(&fs, fs.root(), "dir", FileKind::Directory, 0o700).ino;
+    let perms = Perms::READ_DATA.and(Perms::WRITE_DATA).and(Perms::EXECUTE).and(Perms::DELETE);
+    let flags = Flags::FILE_INHERIT.and(Flags::DIRECTORY_INHERIT);
+    set_nfs4(&fs, dir, &nfs4_list(1001, perms, flags, 0o700)).unwrap();
+    let below = create(&fs, dir, "below", FileKind::Directory, 0o770).ino;
+    let file = create(&fs, below, "file", FileKind::Regular, 0o660).ino;
+    assert_eq!((perm(&fs, below), perm(&fs, file)), (0o770, 0o660));
+    let entry = get_nfs4(&fs, file).entries()[0];
+    assert_eq!(entry.perms, perms.without(Perms::EXECUTE), "the group executes nothing");
+    assert_eq!(entry.flags, Flags::INHERITED);
+    let closed = create(&fs, below, "closed", FileKind::Regular, 0o600).ino;
+    let vfs = Vfs::new(fs.clone(), Options::default());
+    let (user, other) = (Cred::user(1001, 1001), Cred::user(1002, 1002));
+    let opens = |cred: &Cred<'_>, ino, flags| vfs.open(cred, ino, flags).map(|h| vfs.close(h).unwrap());
+    opens(&user, file, OpenFlags::READ_WRITE).unwrap();
+    assert!(matches!(opens(&user, closed, OpenFlags::READ), Err(Error::Access)));
+    assert!(matches!(opens(&other, file, OpenFlags::READ), Err(Error::Access)));
+    assert!(matches!(vfs.lookup(&other, below, b"file"), Err(Error::Access)));
+    let node = NewNode { uid: 1001, gid: 1001, ..NewNode::new(FileKind::Regular, 0o640) };
+    let made = vfs.create(&user, below, b"made", &node).unwrap();
+    vfs.forget(made.ino, 1);
+    let node = NewNode { kind: FileKind::Directory, ..node };
+    let refused = vfs.create(&user, below, b"directory", &node);
+    assert!(matches!(refused, Err(Error::Access)), "to add directories is another permission");
+    assert!(matches!(vfs.unlink(&other, below, b"file"), Err(Error::Access)));
+    vfs.unlink(&user, below, b"file").unwrap();
+    let mine = vfs.setxattr(&user, made.ino, NFS4_ACL, &Nfs4Acl::trivial(0o600).to_linux(), XattrMode::Set);
+    mine.unwrap();
+    let theirs = vfs.setxattr(&user, closed, NFS4_ACL, &Nfs4Acl::trivial(0o777).to_linux(), XattrMode::Set);
+    assert!(matches!(theirs, Err(Error::NotPermitted)));
+    drop(vfs);
+    fs.unmount().unwrap();
+    expect_clean(&device, "inherited lists of NFSv4");
+}
+
+/// Promise: a malformed list of `NFSv4` opens nothing: only the owner has access, nothing is
+/// created in such a directory, and a new list or chmod repairs it.
+#[test]
+fn malformed_nfs4_lists() {
+    let device = make(Dialect::FreeBsd, Endian::Little);
+    let fs = open(&device);
+    let dir = create(&fs, fs.root(), "dir", FileKind::Directory, 0o777).ino;
+    fs.setxattr(dir, b"system.nfs4.acl", b"none", XattrMode::Set, Privilege::Root).unwrap();
+    fs.unmount().unwrap();
+    switch(&device, AclKind::Nfs4);
+    let fs = open(&device);
+    assert_eq!(get_nfs4(&fs, dir), Nfs4Acl::only_owner(0o777));
+    let refused = fs.create(dir, b"file", &NewNode::new(FileKind::Regular, 0o644), Privilege::Root);
+    assert!(matches!(refused, Err(Error::NotPermitted)));
+    chmod(&fs, dir, 0o755);
+    create(&fs, dir, "file", FileKind::Regular, 0o644);
+    fs.unmount().unwrap();
+    expect_clean(&device, "a malformed list of NFSv4");
 }

@@ -5,7 +5,7 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, ManualClock};
-use spindle_device::{Device, MemoryDevice};
+use spindle_device::{Device, MemoryDevice, Scheme, Window, partitions};
 use spindle_ffs::check::{self, Finding, Found, Options, check};
 use spindle_ffs::newfs::{self, Format, Parameters, Plan};
 use spindle_ffs::ondisk::{
@@ -231,7 +231,7 @@ fn a_damaged_root_stays_apples() {
 /// its directories, and gives the root a whole one.
 fn make_nextstep(device: &MemoryDevice) {
     let layout = Superblock::open(device).unwrap().layout;
-    assert_eq!(layout.fs_fsize, 1024);
+    assert!(layout.fs_fsize >= 1024);
     for ino in [ROOT_INO, ROOT_INO + 1] {
         let (frag, within) = layout.ino_to_fsba(ino);
         let mut block = vec![0; layout.fs_bsize as usize];
@@ -241,7 +241,7 @@ fn make_nextstep(device: &MemoryDevice) {
         di.encode(&mut block[within..], layout.endian);
         device.write_at(layout.byte(frag), &block).unwrap();
         for n in 0..di.di_size / 1024 {
-            let at = layout.byte(Frag(u64::try_from(di.di_db[0]).unwrap() + n));
+            let at = layout.byte(Frag(u64::try_from(di.di_db[0]).unwrap())) + n * 1024;
             let mut chunk = vec![0; 1024];
             device.read_at(at, &mut chunk).unwrap();
             let mut last = 0;
@@ -280,6 +280,72 @@ fn nextstep_is_read() {
         let node = NewNode::new(FileKind::Regular, 0o644);
         let refused = fs.create(fs.root(), b"new", &node, Privilege::Root);
         assert!(matches!(refused, Err(Error::ReadOnly)));
+    }
+}
+
+/// Returns the first 8192 bytes of a CD-ROM of NEXTSTEP: a label of version 3 with sectors of 2048
+/// bytes, a front porch of so many sectors, and one partition of so many behind it.
+fn next_cd_label(front: i16, sectors: i32) -> Vec<u8> {
+    let mut bytes = vec![0; 8192];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, b"dlV3");
+    put(12, b"NS_CD");
+    put(92, &2048_i32.to_be_bytes());
+    put(112, &front.to_be_bytes());
+    for at in (190..).step_by(46).take(8) {
+        put(at + 4, &(-1_i32).to_be_bytes());
+    }
+    put(190, &0_i32.to_be_bytes());
+    put(194, &sectors.to_be_bytes());
+    put(190 + 37, b"4.3BSD");
+    let sum: u32 = bytes[..558].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    bytes[558..560].copy_from_slice(&((sum + (sum >> 16)) & 0xffff).to_be_bytes()[2..]);
+    bytes
+}
+
+/// Promise: the file system of a NEXTSTEP CD-ROM is found behind its label and read, from the drive
+/// with its sectors of 2048 bytes as from an image of it, although it counts in these: a fragment
+/// is one (`fs_fsbtodb` 0, `fs_nspf` 1), and its geometry is that of the disc.
+#[test]
+fn cd_roms_of_nextstep() {
+    const FRONT: u64 = 96;
+    let wishes =
+        Parameters { bsize: Some(8192), fsize: Some(2048), ..parameters(Dialect::Bsd43, Endian::Big) };
+    let volume = make(&wishes);
+    let layout = Superblock::open(&*volume).unwrap().layout;
+    let copies = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgsblock(cgx)));
+    for at in copies.chain([layout.fs_sblockloc]) {
+        let mut raw = vec![0; 8192];
+        volume.read_at(at, &mut raw).unwrap();
+        let mut fs = Fs::decode(&raw, Endian::Big);
+        assert_eq!((fs.fs_fsbtodb, fs.fs_old_nspf), (2, 4));
+        (fs.fs_fsbtodb, fs.fs_old_nspf) = (0, 1);
+        fs.fs_old_nsect /= 4;
+        fs.fs_old_npsect /= 4;
+        fs.fs_old_spc /= 4;
+        fs.encode(&mut raw, Endian::Big);
+        volume.write_at(at, &raw).unwrap();
+    }
+    make_nextstep(&volume);
+    expect_clean(&volume, "the volume alone");
+    let bytes = volume.to_bytes();
+    let sectors = i32::try_from(bytes.len() / 2048).unwrap();
+    for sector_bytes in [512, 2048] {
+        let disc = MemoryDevice::new(FRONT * 2048 + bytes.len() as u64).with_sectors(sector_bytes);
+        disc.write_at(0, &next_cd_label(96, sectors)).unwrap();
+        disc.write_at(FRONT * 2048, &bytes).unwrap();
+        let table = partitions(&disc).unwrap();
+        let a = table.find("a").unwrap().clone();
+        assert_eq!((table.scheme, a.start_bytes), (Some(Scheme::Next), FRONT * 2048));
+        let disc: Arc<dyn Device> = Arc::new(disc);
+        let window = Window::new(disc, a.start_bytes, a.size_bytes, "a".into()).unwrap();
+        let window: Arc<dyn Device> = Arc::new(window.read_only());
+        assert_eq!(Superblock::open(&*window).unwrap().dialect, Dialect::NextStep, "{sector_bytes}");
+        let report = check(&*window, &check::Options::default(), &mut |_| ()).unwrap();
+        assert!(report.marked_clean && report.findings.is_empty(), "{:?}", report.findings);
+        let fs = Ffs::open(window, Arc::new(ManualClock::at(NOW)), &OpenOptions::default()).unwrap();
+        let lost = fs.lookup(fs.root(), b"lost+found").unwrap();
+        assert_eq!(lost.kind, FileKind::Directory);
     }
 }
 

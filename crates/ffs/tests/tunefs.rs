@@ -5,14 +5,13 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ffs::AclKind;
 use spindle_ffs::check::{Options as CheckOptions, check};
 use spindle_ffs::newfs::{Format, Optimization, Parameters, Plan, write};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::tunefs::{Change, Options, Parameter, Tuning, Value, settings, tune};
 use spindle_ffs::{Dialect, Superblock};
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, Result};
+use spindle_vfs::{AclKind, Error, Result};
 
 const AT_ONCE: Options = Options { force: false, replicas: false };
 const EVERYWHERE: Options = Options { force: false, replicas: true };

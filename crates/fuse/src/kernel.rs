@@ -16,7 +16,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::mount::{MntFlags, MsFlags};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::{getegid, geteuid};
-use spindle_vfs::AtimePolicy;
+use spindle_vfs::{AclKind, AtimePolicy};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -42,10 +42,21 @@ pub(crate) struct KernelMount {
     pub(crate) auto_unmount: Option<UnixStream>,
 }
 
-/// Returns true if the kernel must check permissions: if anyone except root may use the mount. Root
-/// passes every check, and with checks each create would cost a GETATTR of the directory.
+/// Returns true if anyone except root may use the mount. Root passes every check.
+fn is_used_by_users(options: &MountOptions) -> bool {
+    options.access == Access::Everyone || !geteuid().is_root()
+}
+
+/// Returns true if the kernel must check permissions. With its checks each create costs a GETATTR
+/// of the directory.
 pub(crate) fn needs_permission_checks(options: &MountOptions) -> bool {
-    options.default_permissions || options.access == Access::Everyone || !geteuid().is_root()
+    options.default_permissions || is_used_by_users(options) && !server_checks(options)
+}
+
+/// Returns true if the server checks permissions, because the lists that decide are none of the
+/// kernel's. With `uid=`, `umask=` and such they do not decide.
+pub(crate) fn server_checks(options: &MountOptions) -> bool {
+    options.acls == AclKind::Nfs4 && is_used_by_users(options) && !options.changes_shown_attrs()
 }
 
 /// Refuses an access rule that the kernel does not enforce.

@@ -9,7 +9,7 @@ mod table;
 mod values;
 
 use crate::{Error, Result, kernel};
-use spindle_vfs::{AtimePolicy, GroupRule};
+use spindle_vfs::{AclKind, AtimePolicy, GroupRule};
 use std::path::PathBuf;
 use std::time::Duration;
 use values::Given;
@@ -135,6 +135,9 @@ pub struct MountOptions {
     pub small_file_bytes: Option<u64>,
     /// `trace=`: the trace file in which to record the use of files; for the caller.
     pub trace: Option<PathBuf>,
+    /// The access control lists of the file system, which no option says: of those of `NFSv4` no
+    /// kernel knows, so the daemon checks permissions in its place.
+    pub acls: AclKind,
 }
 
 /// Two threads were fastest: one can serve while the other waits for the device, and few threads
@@ -184,6 +187,7 @@ impl Default for MountOptions {
             free_behind: true,
             small_file_bytes: None,
             trace: None,
+            acls: AclKind::None,
         }
     }
 }

@@ -25,7 +25,12 @@ impl Processes {
     /// Returns the caller with all its groups; with that of the request alone if they are not
     /// known, as those of a process in a container that the daemon does not see.
     pub(crate) fn with_groups<'a>(&self, by: &Cred<'a>) -> Cred<'a> {
-        Cred { groups: self.groups(by.process).unwrap_or_default().into(), ..by.clone() }
+        self.known(by).unwrap_or_else(|| by.clone())
+    }
+
+    /// Returns the caller with all its groups, if they are known.
+    pub(crate) fn known<'a>(&self, by: &Cred<'a>) -> Option<Cred<'a>> {
+        Some(Cred { groups: self.groups(by.process)?.into(), ..by.clone() })
     }
 
     fn groups(&self, process: u32) -> Option<Vec<u32>> {

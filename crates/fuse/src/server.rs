@@ -41,6 +41,10 @@
 //!   its list from the file system, and only where there is none the umask counts, which the kernel
 //!   therefore sends (`DONT_MASK`). Not with `uid=`, `umask=` and such: what they show does not
 //!   come from the lists.
+//! - Lists of `NFSv4` no kernel knows. Where users may use the mount, the server checks all
+//!   permissions, of each caller with all groups ([`Inner::caller`]), and the kernel none: names
+//!   are valid in it for no time, so that each step of a path comes here, and so do opens. What it
+//!   would write late has no user to check, so `writeback` has no effect.
 //!
 //! No call here may wait for the kernel: the kernel may be waiting for this server.
 
@@ -51,17 +55,18 @@ mod requests;
 
 use crate::convert::{FileAttr, NodeIds, ShownAttrs, absent, file_attr};
 use crate::deferred::{DeferredRequests, ExpectedSpace};
+use crate::kernel::server_checks;
 use crate::lost_writes::LostWrites;
 use crate::nodes::Nodes;
 use crate::options::{Access, MountOptions};
 use crate::processes::Processes;
-use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, write};
+use crate::protocol::{Directory, NodeId, Notifier, Reply, Request, Valid, write};
 use observed::Observed;
 use spindle_clock::RwLock;
-use spindle_vfs::acl::is_acl_name;
+use spindle_vfs::acl::{NFS4_ACL, is_acl_name};
 use spindle_vfs::{
-    APPEND, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer, Options,
-    Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
+    APPEND, AclKind, Attr, Checking, Cred, DirEntry, Error, FileKind, FileSystem, Ino, NewNode, Observer,
+    Options, Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
 };
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -106,14 +111,16 @@ pub(crate) struct Inner {
     fs: Arc<dyn FileSystem>,
     ids: NodeIds,
     shown_attrs: ShownAttrs,
-    /// Applies the group rule and the file flags; the kernel has checked permissions.
+    /// Applies the group rule and the file flags, and checks permissions unless the kernel does.
     vfs: Vfs,
+    /// The server checks permissions.
+    checks: bool,
     state: Arc<ServerState>,
     processes: Processes,
     xattrs: bool,
-    /// The kernel enforces access control lists.
-    acls: bool,
-    /// The kernel supports opens without a request, and there is no observer.
+    /// The access control lists that decide. The kernel enforces those of POSIX.1e.
+    acls: AclKind,
+    /// The kernel supports opens without a request, and there is no observer and nothing to check.
     zero_message_open: AtomicBool,
     /// The option `writeback` is set.
     writeback: bool,
@@ -149,6 +156,9 @@ impl Server {
         processes: Processes,
         observer: Option<Arc<dyn Observer>>,
     ) -> Self {
+        let checks = server_checks(options);
+        let checking = if checks { Checking::Checked } else { Checking::ByKernel };
+        let acls = if options.changes_shown_attrs() { AclKind::None } else { fs.limits().acls };
         Self(Arc::new(Inner {
             ids: NodeIds::new(fs.root()),
             shown_attrs: ShownAttrs {
@@ -157,13 +167,14 @@ impl Server {
                 file_mask: options.file_mask,
                 dir_mask: options.dir_mask,
             },
-            vfs: Vfs::new(Arc::clone(&fs), Options { checking: Checking::ByKernel, group: options.groups }),
+            vfs: Vfs::new(Arc::clone(&fs), Options { checking, group: options.groups }),
+            checks,
             state,
             processes,
             xattrs: options.xattrs && fs.limits().xattrs,
-            acls: fs.limits().acls && !options.changes_shown_attrs(),
+            acls,
             zero_message_open: AtomicBool::new(true),
-            writeback: options.writeback,
+            writeback: options.writeback && !checks,
             writes_cached: AtomicBool::new(false),
             late_privilege: late_privilege(options),
             observed: Observed::new(observer),
@@ -181,8 +192,11 @@ impl Server {
         node: &NewNode<'_>,
         answer: impl FnOnce(&Inner, Result<Attr>) + Send + 'static,
     ) {
-        let (by, parent, name) = (cred(req), self.ino(parent), name);
-        let caller = observed::caller(req);
+        let (parent, caller) = (self.ino(parent), observed::caller(req));
+        let by = match self.caller(req) {
+            Ok(by) => by,
+            Err(error) => return answer(self, Err(error)),
+        };
         let made = self.create_node(&by, parent, name, node);
         if !self.may_get_space(&made) {
             if let (Ok(attr), Some(name)) = (&made, name) {
@@ -245,10 +259,27 @@ impl Inner {
                 self.state.nodes.add_reference(&attr);
                 // In the kernel the root's generation is 0.
                 let generation = if attr.ino == self.fs.root() { 0 } else { attr.generation };
-                reply.entry(VALID, &self.entry_attr(&attr), generation);
+                reply.entry(self.valid(), &self.entry_attr(&attr), generation);
             }
             Err(error) => reply.error(errno_of(&error)),
         }
+    }
+
+    /// Returns how long the kernel may use names and attributes.
+    fn valid(&self) -> Valid {
+        Valid { name: if self.checks { Duration::ZERO } else { VALID }, attributes: VALID }
+    }
+
+    /// Returns the caller of a request, with all groups if the server checks permissions. A caller
+    /// whose groups are not known could be in one that a list denies something.
+    fn caller(&self, req: &Request) -> Result<Cred<'static>> {
+        let by = cred(req);
+        if self.checks && !by.is_root() { self.processes.known(&by).ok_or(Error::Access) } else { Ok(by) }
+    }
+
+    /// Checks a permission of the caller, if the server does.
+    fn permit(&self, req: &Request, ino: Ino, want: spindle_vfs::Access) -> Result<()> {
+        if self.checks { self.vfs.access(&self.caller(req)?, ino, want) } else { Ok(()) }
     }
 
     fn reply_change(&self, result: Result<()>, reply: Reply) {
@@ -390,7 +421,7 @@ impl Inner {
         set.uid = Self::check_owner(self.shown_attrs.uid, set.uid)?;
         set.gid = Self::check_owner(self.shown_attrs.gid, set.gid)?;
         let changes_owner = set.uid.is_some() || set.gid.is_some();
-        if set.perm.is_none() && (changes_owner || (set.size.is_some() && req.uid() != 0)) {
+        if !self.checks && set.perm.is_none() && (changes_owner || (set.size.is_some() && req.uid() != 0)) {
             set.perm = self.without_setid(&self.fs.getattr(ino)?, &cred(req));
         }
         if set == SetAttr::default() {
@@ -408,7 +439,7 @@ impl Inner {
             // Of a write that was permitted. If a program sets times, no handle comes with them.
             self.fs.setattr(ino, &set, Privilege::User)?
         } else {
-            self.vfs.setattr(&cred(req), ino, &set, None)?
+            self.vfs.set_attributes(&self.caller(req)?, ino, &set, of_open)?
         };
         self.note_change();
         if let Some(size) = set.size {
@@ -442,7 +473,7 @@ impl Inner {
         if !is_dot {
             self.state.nodes.add_reference(&attr);
         }
-        let full = reply.add_plus(entry.next, entry.name, VALID, &shown, attr.generation);
+        let full = reply.add_plus(entry.next, entry.name, self.valid(), &shown, attr.generation);
         if full && !is_dot {
             self.state.nodes.release(attr.ino, 1);
             self.fs.forget(attr.ino, 1);
@@ -562,9 +593,9 @@ fn reply_xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
 }
 
 /// Returns true for the name spaces that our formats have. The kernel also asks for others, and for
-/// access control lists, which are not passed on unless the kernel enforces them.
+/// access control lists, which are not passed on unless they decide.
 fn has_name_space(name: &[u8]) -> bool {
     name.starts_with(b"user.")
         || name.starts_with(b"trusted.")
-        || name.starts_with(b"system.") && !is_acl_name(name)
+        || name.starts_with(b"system.") && !is_acl_name(name) && name != NFS4_ACL
 }

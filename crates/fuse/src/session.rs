@@ -203,7 +203,8 @@ pub fn mount(
     options: &MountOptions,
     observer: Option<Arc<dyn Observer>>,
 ) -> Result<Session> {
-    let options = MountOptions { read_only: options.read_only || fs.read_only(), ..options.clone() };
+    let (read_only, acls) = (options.read_only || fs.read_only(), fs.limits().acls);
+    let options = MountOptions { read_only, acls, ..options.clone() };
     Attachment::new(mount_point, source, &options)?.serve(fs, observer)
 }
 
@@ -263,7 +264,7 @@ fn start(
     // Also of a read-only mount, which a remount may change.
     let timer = move || commit(&*fs, &shared, &server_state.changed);
     session.commit_timer = Some(spawn("fuse-commit", timer)?);
-    session.prepare_kernel(is_observed);
+    session.prepare_kernel(is_observed || kernel::server_checks(options));
     Ok(session)
 }
 
@@ -378,7 +379,7 @@ impl Session {
     }
 
     /// Sets kernel parameters that need the mount. They only affect speed.
-    fn prepare_kernel(&self, is_observed: bool) {
+    fn prepare_kernel(&self, opens_are_requests: bool) {
         // The kernel starts FUSE mounts with 128 KiB of read-ahead, and INIT can only lower
         // it. Only root may raise it.
         let read_ahead = (4 * MAX_REQUEST_BYTES / 1024).to_string();
@@ -388,8 +389,7 @@ impl Session {
         if let Err(error) = std::fs::write(&path, read_ahead) {
             log::debug!("read-ahead stays small: {path}: {error}");
         }
-        // With an observer, opens must send requests.
-        if is_observed {
+        if opens_are_requests {
             return;
         }
         if let Err(error) = std::fs::File::open(self.shared.mount_point.join(PROBE)) {

@@ -10,11 +10,11 @@ use spindle_cache::Settings;
 use spindle_clock::{Clock, TickClock};
 use spindle_device::{Claim, Device, Spec};
 use spindle_ffs::repair::{Journal, journal};
-use spindle_ffs::{AclKind, Allocation, Dialect, Ffs, JournalKind, LOG_NAME, LogUse, Superblock};
+use spindle_ffs::{Allocation, Dialect, Ffs, JournalKind, LOG_NAME, LogUse, Superblock};
 use spindle_mfs::Mfs;
 use spindle_tree::Remount;
 use spindle_v7::V7;
-use spindle_vfs::{AtimePolicy, Extent, FileSystem, Ino, Objection, Terminals, Vfs};
+use spindle_vfs::{AclKind, AtimePolicy, Extent, FileSystem, Ino, Objection, Terminals, Vfs};
 use std::sync::Arc;
 
 /// Settings for opening a file system.
@@ -260,15 +260,6 @@ impl Image {
         }
     }
 
-    /// Returns which access control lists its superblock has switched on.
-    #[must_use]
-    pub fn acls(&self) -> AclKind {
-        match &self.kind {
-            Opened::Ffs(ffs) => ffs.superblock().acls(),
-            Opened::Old(_) | Opened::Mfs(..) => AclKind::None,
-        }
-    }
-
     /// Returns the reasons why it is open read-only although writing was asked for, with remedies;
     /// also those that `force` has overridden.
     #[must_use]
@@ -359,6 +350,15 @@ enum Devices {
 }
 
 impl Prepared {
+    /// Returns which access control lists its superblock has switched on.
+    #[must_use]
+    pub fn acls(&self) -> AclKind {
+        match &self.devices {
+            Devices::Ffs(superblock, _) => superblock.acls(),
+            Devices::Old(..) | Devices::Mfs(_) => AclKind::None,
+        }
+    }
+
     fn of(spec: &Spec, device: Arc<dyn Device>, cache: Settings, options: &OpenOptions) -> Result<Self> {
         let devices = match detect_damaged(&*device, options.kind, options.superblock)? {
             Found::Old(_) | Found::Mfs(_) if !options.quotas.is_empty() => {

@@ -3,7 +3,9 @@
 use crate::error::{Context, Error, Result};
 use crate::flags;
 use spindle_ffs::LOG_NAME;
-use spindle_vfs::{Attr, Cred, Error as FsError, FileSystem, Ino, NewNode, Node, Privilege, SetAttr, Vfs};
+use spindle_vfs::{
+    Attr, Cred, Error as FsError, FileKind, FileSystem, Ino, NewNode, Node, Privilege, SetAttr, Vfs,
+};
 use std::ops::ControlFlow;
 
 /// The user of an image may do anything in it.
@@ -64,7 +66,7 @@ pub fn create<'a>(vfs: &'a Vfs, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Re
 /// # Errors
 /// If they do not, or there is this name.
 pub fn permit_name(vfs: &Vfs, dir: Ino, name: &[u8]) -> Result<()> {
-    let permitted = vfs.permit_new_name(&OWNER, dir, name).map(drop);
+    let permitted = vfs.permit_new_name(&OWNER, dir, name, FileKind::Regular).map(drop);
     match permitted {
         Err(FsError::NotPermitted) => flags::explained(permitted, &[vfs.getattr(dir)?.flags]),
         permitted => Ok(permitted?),

@@ -3,7 +3,8 @@
 //! A refusal by permission bits is [`Error::Access`]; a refusal for lack of ownership or because of
 //! file flags is [`Error::NotPermitted`].
 
-use crate::{Acl, Attr, Caller, Error, FallocateMode, FileKind, Privilege, Result, SetAttr, SetTime};
+use crate::nfs4::{Perms, Verdict};
+use crate::{AccessList, Attr, Caller, Error, FallocateMode, FileKind, Privilege, Result, SetAttr, SetTime};
 use std::borrow::Cow;
 
 // Bits of a mode (POSIX `sys/stat.h`).
@@ -121,7 +122,7 @@ impl Access {
 /// # Errors
 /// [`Error::Access`] if they do not grant `want`; [`Error::NotPermitted`] if a file flag forbids
 /// writing.
-pub fn permit(attr: &Attr, acl: Option<&Acl>, cred: &Cred<'_>, want: Access) -> Result<()> {
+pub fn permit(attr: &Attr, acl: Option<&AccessList>, cred: &Cred<'_>, want: Access) -> Result<()> {
     if want.includes(Access::WRITE) {
         permit_write_by_flags(attr.flags, true)?;
     }
@@ -170,17 +171,70 @@ pub fn permit_removal_by_flags(dir: &Attr, attr: &Attr) -> Result<()> {
     if held == 0 { Ok(()) } else { Err(Error::NotPermitted) }
 }
 
-/// Checks that `cred` may remove or rename a name of `attr` in `dir`, which may have a list: this
-/// needs write and search permission, and in a sticky directory ownership of the file or the
-/// directory.
+/// Checks that `cred` may add a name to `dir`, which may have a list; `is_directory` is true for
+/// that of a directory, which lists of `NFSv4` distinguish.
+///
+/// # Errors
+/// [`Error::Access`] without permission on the directory; [`Error::NotPermitted`] if a file flag
+/// forbids it.
+pub fn permit_adding(
+    dir: &Attr,
+    acl: Option<&AccessList>,
+    cred: &Cred<'_>,
+    is_directory: bool,
+) -> Result<()> {
+    permit_write_by_flags(dir.flags, true)?;
+    match acl.and_then(AccessList::nfs4).filter(|_| !cred.is_root() && is_directory) {
+        Some(acl) if acl.allows(dir, cred, Perms::APPEND_DATA) => Ok(()),
+        Some(_) => Err(Error::Access),
+        None => permit(dir, acl, cred, Access::WRITE),
+    }
+}
+
+/// Checks that `cred` may remove or rename a name of `attr` in `dir`, each of which may have a
+/// list: this needs write and search permission, and in a sticky directory ownership of the file or
+/// the directory. Lists of `NFSv4` have permissions of their own for it, of the file or of the
+/// directory; where these say nothing, it is as without them.
 ///
 /// # Errors
 /// [`Error::Access`] without permission on the directory, [`Error::NotPermitted`] because of the
-/// sticky bit.
-pub fn permit_removal(dir: &Attr, acl: Option<&Acl>, attr: &Attr, cred: &Cred<'_>) -> Result<()> {
-    permit(dir, acl, cred, Access::WRITE.and(Access::EXECUTE))?;
+/// sticky bit, or where a list denies it.
+pub fn permit_removal(
+    (dir, dir_acl): (&Attr, Option<&AccessList>),
+    (attr, acl): (&Attr, Option<&AccessList>),
+    cred: &Cred<'_>,
+) -> Result<()> {
+    permit(dir, dir_acl, cred, Access::EXECUTE)?;
+    let verdict = |of: &Attr, acl: Option<&AccessList>, want| match acl.and_then(AccessList::nfs4) {
+        Some(acl) if !cred.is_root() => acl.verdict(of, cred, want),
+        _ => Verdict::Unnamed,
+    };
+    if verdict(attr, acl, Perms::DELETE) == Verdict::Allowed {
+        return Ok(());
+    }
+    match verdict(dir, dir_acl, Perms::DELETE_CHILD) {
+        Verdict::Allowed => return Ok(()),
+        Verdict::Denied => return Err(Error::NotPermitted),
+        Verdict::Unnamed => permit(dir, dir_acl, cred, Access::WRITE)?,
+    }
     let free = dir.perm & S_ISVTX == 0 || cred.owns(dir) || cred.owns(attr);
     if free { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
+/// Checks that `cred` may read (or with `writes` change) the list of a file that has this one. A
+/// file without one has it from its permission bits: everybody reads it, and the owner changes it.
+///
+/// # Errors
+/// [`Error::Access`] if it may not be read, [`Error::NotPermitted`] if it may not be changed.
+pub fn permit_list(attr: &Attr, acl: Option<&AccessList>, cred: &Cred<'_>, writes: bool) -> Result<()> {
+    let (want, refusal) =
+        if writes { (Perms::WRITE_ACL, Error::NotPermitted) } else { (Perms::READ_ACL, Error::Access) };
+    let granted = cred.is_root()
+        || match acl.and_then(AccessList::nfs4) {
+            Some(acl) => acl.allows(attr, cred, want),
+            None => !writes || cred.owns(attr),
+        };
+    if granted { Ok(()) } else { Err(refusal) }
 }
 
 /// Returns the mode without the set-id bits, which a change by a user clears. Set-group-id without
@@ -222,19 +276,29 @@ pub fn permit_chflags(attr: &Attr, cred: &Cred<'_>, flags: u32) -> Result<()> {
 /// [`Error::NotPermitted`] without ownership, [`Error::Access`] without write permission.
 pub fn permit_setattr(
     attr: &Attr,
-    acl: Option<&Acl>,
+    acl: Option<&AccessList>,
     cred: &Cred<'_>,
     set: &SetAttr,
     writable: bool,
 ) -> Result<SetAttr> {
     let mut set = set.clone();
     let must_own = |owned: bool| if owned { Ok(()) } else { Err(Error::NotPermitted) };
-    let gives_away = set.uid.is_some_and(|uid| uid != attr.uid);
+    // What permission bits reserve for the owner, a list of `NFSv4` can allow to others.
+    let nfs4 = acl.and_then(AccessList::nfs4).filter(|_| !cred.is_root());
+    let may = |want| nfs4.map_or_else(|| cred.owns(attr), |acl| acl.allows(attr, cred, want));
+    let takes_over = |uid| nfs4.is_some() && uid == cred.uid;
+    let gives_away = set.uid.is_some_and(|uid| uid != attr.uid && !takes_over(uid));
     must_own(!gives_away || cred.is_root())?;
     if let Some(gid) = set.gid {
-        must_own(cred.owns(attr) && (cred.is_root() || gid == attr.gid || cred.in_group(gid)))?;
+        must_own(cred.is_root() || gid == attr.gid || cred.in_group(gid))?;
     }
-    if set.uid.is_some() || set.perm.is_some() || set.ctime.is_some() || set.birthtime.is_some() {
+    if set.uid.is_some() || set.gid.is_some() {
+        must_own(may(Perms::WRITE_OWNER))?;
+    }
+    if let Some(perm) = set.perm {
+        must_own(may(Perms::WRITE_ACL) && (perm & S_ISUID == 0 || cred.owns(attr)))?;
+    }
+    if set.ctime.is_some() || set.birthtime.is_some() {
         must_own(cred.owns(attr))?;
     }
     if let Some(flags) = set.flags {
@@ -243,11 +307,11 @@ pub fn permit_setattr(
     match (set.atime, set.mtime) {
         (None, None) => {}
         (Some(SetTime::Now), Some(SetTime::Now)) => {
-            if !cred.owns(attr) {
+            if !may(Perms::WRITE_ATTRIBUTES) {
                 permit(attr, acl, cred, Access::WRITE)?;
             }
         }
-        _ => must_own(cred.owns(attr))?,
+        _ => must_own(may(Perms::WRITE_ATTRIBUTES))?,
     }
     if set.size.is_some() && !writable {
         permit(attr, acl, cred, Access::WRITE)?;
@@ -369,10 +433,14 @@ pub(crate) mod tests {
         let dir = attr(FileKind::Directory, 0o1777, 1, 1);
         let file = attr(FileKind::Regular, 0o666, 2, 2);
         for (uid, expected) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
-            assert_eq!(errno(permit_removal(&dir, None, &file, &Cred::user(uid, 9))), expected, "user {uid}");
+            assert_eq!(
+                errno(permit_removal((&dir, None), (&file, None), &Cred::user(uid, 9))),
+                expected,
+                "user {uid}"
+            );
         }
         let closed = attr(FileKind::Directory, 0o755, 1, 1);
-        assert_eq!(errno(permit_removal(&closed, None, &file, &Cred::user(2, 2))), 13);
+        assert_eq!(errno(permit_removal((&closed, None), (&file, None), &Cred::user(2, 2))), 13);
     }
 
     /// Promise: file flags protect names and attributes, also from the superuser.

@@ -6,16 +6,69 @@
 //! list has one nevertheless, that of its permission bits: a *minimal* one.
 
 use crate::access::Access;
-use crate::{Attr, Cred, Error, Result};
+use crate::{Attr, Cred, Error, Nfs4Acl, Result};
 
 /// Name by which Linux asks for the list that decides about access to a file.
 pub const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 /// Name by which Linux asks for the list that new files of a directory get.
 pub const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
-/// Name by which Linux asks for a list of `NFSv4`, as NFS transfers it. It is not listed, and
-/// cannot be set.
+/// Name by which Linux asks for a list of `NFSv4`, as NFS transfers it ([`crate::nfs4`]).
 pub const NFS4_ACL: &[u8] = b"system.nfs4_acl";
+
+/// The lists that the files of a file system can have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AclKind {
+    /// Permission bits alone.
+    #[default]
+    None,
+    /// Lists of POSIX.1e, as the attributes [`ACCESS_ACL`] and [`DEFAULT_ACL`].
+    Posix,
+    /// Lists of `NFSv4`, as the attribute [`NFS4_ACL`].
+    Nfs4,
+}
+
+impl AclKind {
+    /// Returns true if `name` is that of a list of this kind.
+    #[must_use]
+    pub fn has(self, name: &[u8]) -> bool {
+        match self {
+            Self::None => false,
+            Self::Posix => is_acl_name(name),
+            Self::Nfs4 => name == NFS4_ACL,
+        }
+    }
+}
+
+/// The list of a file that decides about access to it, in the place of its permission bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessList {
+    /// One of POSIX.1e.
+    Posix(Acl),
+    /// One of `NFSv4`.
+    Nfs4(Nfs4Acl),
+}
+
+impl AccessList {
+    /// Returns true if this list, that of a file with the attributes `attr`, grants all of `want`.
+    /// The superuser is not considered.
+    #[must_use]
+    pub fn grants(&self, attr: &Attr, cred: &Cred<'_>, want: Access) -> bool {
+        match self {
+            Self::Posix(acl) => acl.grants(attr, cred, want),
+            Self::Nfs4(acl) => acl.allows(attr, cred, want.into()),
+        }
+    }
+
+    /// Returns the list if it is one of `NFSv4`.
+    #[must_use]
+    pub const fn nfs4(&self) -> Option<&Nfs4Acl> {
+        match self {
+            Self::Posix(_) => None,
+            Self::Nfs4(acl) => Some(acl),
+        }
+    }
+}
 
 /// Whom an entry is about, in the order of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! The types of the interface.
 
-use crate::Caller;
+use crate::{AclKind, Caller};
 use spindle_clock::Timestamp;
 
 /// Inode number.
@@ -336,9 +336,9 @@ pub struct Limits {
     pub file_size_max: u64,
     /// True if there are extended attributes.
     pub xattrs: bool,
-    /// True if there are access control lists of POSIX.1e ([`crate::acl`]), as attributes with
-    /// Linux's names and in Linux's form.
-    pub acls: bool,
+    /// The access control lists that there are, as attributes with Linux's names and in Linux's
+    /// form.
+    pub acls: AclKind,
     /// Smallest step of a time stamp in nanoseconds.
     pub time_granularity_ns: u32,
     /// Earliest and latest second of a time stamp.

@@ -15,8 +15,10 @@ mod files;
 mod names;
 
 use crate::access::{self, Access, Cred, GroupRule};
-use crate::acl::{ACCESS_ACL, Acl};
-use crate::{Attr, Error, FileKind, FileSystem, FsStat, Ino, LockTable, Result};
+use crate::acl::{ACCESS_ACL, NFS4_ACL};
+use crate::{
+    AccessList, Acl, AclKind, Attr, Error, FileKind, FileSystem, FsStat, Ino, LockTable, Nfs4Acl, Result,
+};
 use files::OpenFiles;
 pub use files::{HandleId, OpenFlags};
 use std::sync::Arc;
@@ -118,13 +120,18 @@ impl Vfs {
     }
 
     /// Returns the access control list of a file, if it decides about the access of `cred`.
-    fn acl(&self, attr: &Attr, cred: &Cred<'_>) -> Result<Option<Acl>> {
-        let decides = !cred.is_root() && cred.uid != attr.uid && attr.kind != FileKind::Symlink;
-        if !decides || !self.fs.limits().acls {
+    fn acl(&self, attr: &Attr, cred: &Cred<'_>) -> Result<Option<AccessList>> {
+        if cred.is_root() || attr.kind == FileKind::Symlink {
             return Ok(None);
         }
-        match self.fs.getxattr(attr.ino, ACCESS_ACL) {
-            Ok(value) => Acl::from_linux(&value),
+        let name = match self.fs.limits().acls {
+            AclKind::Nfs4 => NFS4_ACL,
+            AclKind::Posix if cred.uid != attr.uid => ACCESS_ACL,
+            AclKind::Posix | AclKind::None => return Ok(None),
+        };
+        match self.fs.getxattr(attr.ino, name) {
+            Ok(value) if name == NFS4_ACL => Ok(Some(AccessList::Nfs4(Nfs4Acl::from_linux(&value)?))),
+            Ok(value) => Ok(Acl::from_linux(&value)?.map(AccessList::Posix)),
             Err(Error::NoAttribute) => Ok(None),
             Err(error) => Err(error),
         }

@@ -13,7 +13,7 @@ use spindle::{Image, OpenOptions, partition};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::SystemClock;
 use spindle_device::{Claim, Part, Spec};
-use spindle_ffs::{AclKind, Allocation, LogUse};
+use spindle_ffs::{Allocation, LogUse};
 use spindle_fuse::{
     Access, Attachment, FuseMount, Mode, MountOptions, ProcessTerminals, Ready, Remounter, Signals,
     WriteLimit, launch, serve,
@@ -298,6 +298,7 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
     // What can refuse the mount comes before anything is written: opening the file system replays
     // its log, or makes one.
     let prepared = Image::prepare(&spec, &open_options)?;
+    options.acls = prepared.acls();
     let attachment =
         Attachment::new(&args.dir, &source, &options).map_err(|e| Failure::new(e.to_string()))?;
     let image = prepared.open()?;
@@ -313,11 +314,6 @@ fn mount(args: &Args, image: Result<Spec>, signals: Signals, ready: Ready) -> Re
     }
     if options.discard && (image.family() != Family::Ffs || log_use(&options) == LogUse::Never) {
         log::warn!("{spec}: discard has no effect: it needs a UFS that is mounted with its log");
-    }
-    if image.acls() == AclKind::Nfs4 {
-        logger::note(format_args!(
-            "{spec}: has NFSv4 access control lists; they are shown, but only permission bits are enforced"
-        ));
     }
     if image.fs().read_only() && !options.read_only {
         log::warn!("{spec}: mounted read-only: {}", reasons(image.objections()));

@@ -82,7 +82,7 @@ pub struct Args {
     /// Enable or disable soft updates for mounts by BSD
     #[arg(short = 'n', long, value_name = "enable|disable", value_parser = parse_switch)]
     soft_updates: Option<bool>,
-    /// Enable or disable NFSv4 access control lists for mounts by BSD; mounts of Spindle show them
+    /// Enable or disable NFSv4 access control lists
     #[arg(short = 'N', long, value_name = "enable|disable", value_parser = parse_switch)]
     nfs4_acls: Option<bool>,
     /// Create a log of this size, or of the size that a mount would choose, or remove it

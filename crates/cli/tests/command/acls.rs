@@ -78,3 +78,78 @@ fn lists_that_cannot_be_read_are_named() {
     assert!(ran.err.contains("its access control list is left out: it is not valid"), "{}", ran.err);
     assert_eq!(bench.ok("cat a.img:/g"), "text\n");
 }
+
+/// Promise: lists of `NFSv4` are enforced on mounts that users have: one who is named may do what the
+/// permission bits refuse, one who is denied may not do what they allow, on each step of a path,
+/// with all groups, also where the kernel has seen the names; a new list shows its permission bits
+/// at once; and lists travel through tar streams and other images.
+#[test]
+fn nfs4_lists_on_mounts() {
+    let bench = Bench::new();
+    bench.ok("newfs -s 32m a.img");
+    bench.ok("tunefs -N enable a.img");
+    // Entries in XDR: type, flags, mask, length of the name, name.
+    bench.write(
+        "lists",
+        "allow=0000000000000000 deny=0000000100000000
+         u1001=0000000431303031 g50=0000000235300000
+         everyone=0000000945564552594f4e4540000000 owner=000000064f574e4552400000
+         put() { setfattr -h -n system.nfs4_acl -v 0x$1 $2; }
+         as() { user=$1; shift; setpriv --reuid=$user --regid=$user --groups=$user,$GROUPS_TOO \"$@\"; }
+         refused() { ! as \"$@\" 2>/dev/null; }",
+    );
+    let script = format!(
+        "spindle={}; {}",
+        env!("CARGO_BIN_EXE_spindle"),
+        r#"
+        chmod 711 .; mkdir mnt; $spindle mount -o allow_other a.img mnt; trap '$spindle umount mnt' EXIT
+        case $(grep " $PWD/mnt " /proc/self/mountinfo) in *default_permissions*) exit 1;; esac
+        . ./lists; GROUPS_TOO=60
+        mkdir -m 700 mnt/d; echo text >mnt/d/f; chmod 600 mnt/d/f; cat mnt/d/f; ls -l mnt/d
+        refused 1001 cat mnt/d/f
+        refused 1001 ls mnt/d
+        refused 1001 sh -c 'cd mnt/d'
+        [ $(getfattr --only-values -n system.nfs4_acl mnt/d/f | wc -c) -gt 60 ]
+        put 00000002${allow}000000a1$u1001${allow}001f01ff$owner mnt/d
+        put 00000002${allow}00000081$u1001${allow}001f01ff$owner mnt/d/f
+        [ $(stat -c %a mnt/d/f) = 700 ]
+        as 1001 cat mnt/d/f
+        as 1001 ls mnt/d
+        as 1001 sh -c 'cd mnt/d && test -r f && ! test -w f'
+        refused 1001 sh -c 'echo >>mnt/d/f'
+        refused 1001 rm -f mnt/d/f
+        refused 1001 touch mnt/d/new
+        refused 1002 cat mnt/d/f
+        cp /bin/true mnt/d/x
+        put 00000002${allow}00000001$u1001${allow}001f01ff$owner mnt/d/x
+        refused 1001 mnt/d/x
+        echo open >mnt/g; chmod 644 mnt/g
+        as 1001 cat mnt/g
+        put 00000002${deny%00}4000000001$g50${allow}001f01ff$everyone mnt/g
+        as 1001 cat mnt/g
+        GROUPS_TOO=50; refused 1001 cat mnt/g
+        refused 1002 cat mnt/g
+        chmod 644 mnt/g; as 1001 cat mnt/g
+        put 00000002${deny%00}4000000001$g50${allow}001f01ff$everyone mnt/g"#
+    );
+    bench.shell(&script);
+    bench.check("a.img");
+    let listing = bench.ok("ls -l a.img:/");
+    assert!(listing.lines().any(|line| line.starts_with("-rwxrwxrwx+") && line.ends_with(" g")), "{listing}");
+    bench.ok("newfs -n -s 16m b.img");
+    bench.ok("tunefs -N enable b.img");
+    bench.ok("export a.img out.tar");
+    bench.ok("import out.tar b.img");
+    assert_eq!(bench.run("dump -0 -f dump b.img").code, 0);
+    bench.ok("newfs -n -s 16m -O2 --endian big c.img");
+    bench.ok("tunefs -N enable c.img");
+    bench.ok("restore -r -f dump --to c.img");
+    for image in ["b.img", "c.img"] {
+        let listing = bench.ok(&format!("ls -l {image}:/"));
+        assert!(listing.lines().any(|line| line.starts_with("-rwxrwxrwx+")), "{image}: {listing}");
+        bench.check(image);
+    }
+    bench.ok("newfs -n -s 16m none.img");
+    let lost = bench.run("import out.tar none.img");
+    assert!(lost.code == 1 && lost.err.contains("tunefs -N enable"), "{}", lost.err);
+}

@@ -1,6 +1,6 @@
 //! Options of a model.
 
-use spindle_vfs::{AtimePolicy, Limits};
+use spindle_vfs::{AclKind, AtimePolicy, Limits};
 
 /// Options of a model.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Default for ModelOptions {
                 link_max: 32767,
                 file_size_max: 1 << 50,
                 xattrs: true,
-                acls: false,
+                acls: AclKind::None,
                 time_granularity_ns: 1,
                 time_range: (-(1 << 40), 1 << 40),
                 birthtime: true,
@@ -59,7 +59,7 @@ impl ModelOptions {
             link_max: 127,
             file_size_max: (1 << 30) - 1,
             xattrs: false,
-            acls: false,
+            acls: AclKind::None,
             time_granularity_ns: 1_000_000_000,
             time_range: (i64::from(i32::MIN), i64::from(i32::MAX)),
             birthtime: false,

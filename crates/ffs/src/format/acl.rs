@@ -8,11 +8,12 @@
 //! we. Lists of `NFSv4` are a `struct acl`, with room for 254 entries.
 
 use super::dialect::Dialect;
+use super::nfs4;
 use crate::format::ondisk::flags;
 use crate::format::superblock::Superblock;
 use spindle_ondisk::{Endian, Field};
-use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, tag, who};
-use spindle_vfs::{Acl, Error, Result};
+use spindle_vfs::acl::{ACCESS_ACL, DEFAULT_ACL, Entry, NFS4_ACL, tag, who};
+use spindle_vfs::{Acl, AclKind, Error, Nfs4Acl, Result};
 
 /// Name of the list that decides about access (`POSIX1E_ACL_ACCESS_EXTATTR_NAME`).
 pub const POSIX1E_ACCESS: &[u8] = b"posix1e.acl_access";
@@ -30,41 +31,28 @@ const ENTRY_BYTES: usize = 12;
 /// Bytes of a `struct oldacl`.
 const OLDACL_BYTES: usize = 4 + OLDACL_MAX_ENTRIES * ENTRY_BYTES;
 
-/// The lists that a superblock switches on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AclKind {
-    /// Permission bits alone.
-    None,
-    /// Lists of POSIX.1e.
-    Posix,
-    /// Lists of `NFSv4`.
-    Nfs4,
+/// Returns the lists of a file system. Without attributes in its inodes it has none: UFS1 of
+/// FreeBSD kept them in files below `.attribute`, and other systems have no lists.
+#[must_use]
+pub fn kind_of(superblock: &Superblock) -> AclKind {
+    let on = |flag| superblock.can_have_acls() && superblock.flags() & flag != 0;
+    // FreeBSD and NetBSD prefer them in this order.
+    if nfs4_flag(superblock.dialect).is_some_and(on) {
+        AclKind::Nfs4
+    } else if on(flags::FS_ACLS) {
+        AclKind::Posix
+    } else {
+        AclKind::None
+    }
 }
 
-impl AclKind {
-    /// Returns the lists of a file system. Without attributes in its inodes it has none: UFS1 of
-    /// FreeBSD kept them in files below `.attribute`, and other systems have no lists.
-    #[must_use]
-    pub fn of(superblock: &Superblock) -> Self {
-        let on = |flag| superblock.can_have_acls() && superblock.flags() & flag != 0;
-        // FreeBSD and NetBSD prefer them in this order.
-        if Self::nfs4_flag(superblock.dialect).is_some_and(on) {
-            Self::Nfs4
-        } else if on(flags::FS_ACLS) {
-            Self::Posix
-        } else {
-            Self::None
-        }
-    }
-
-    /// Returns the flag of lists of `NFSv4`; `None` for a system that has no lists.
-    #[must_use]
-    pub const fn nfs4_flag(dialect: Dialect) -> Option<u32> {
-        match dialect {
-            Dialect::FreeBsd => Some(flags::FREEBSD_NFS4ACLS),
-            Dialect::NetBsd => Some(flags::NETBSD_NFS4ACLS),
-            _ => None,
-        }
+/// Returns the flag of lists of `NFSv4`; `None` for a system that has no lists.
+#[must_use]
+pub const fn nfs4_flag(dialect: Dialect) -> Option<u32> {
+    match dialect {
+        Dialect::FreeBsd => Some(flags::FREEBSD_NFS4ACLS),
+        Dialect::NetBsd => Some(flags::NETBSD_NFS4ACLS),
+        _ => None,
     }
 }
 
@@ -114,9 +102,23 @@ pub fn for_linux(name: &[u8], value: &[u8]) -> Option<(&'static [u8], Vec<u8>)> 
     let shown = match name.strip_prefix(b"system.")? {
         POSIX1E_ACCESS => ACCESS_ACL,
         POSIX1E_DEFAULT => DEFAULT_ACL,
+        NFS4 => return Some((NFS4_ACL, nfs4::decode_any(value)?.to_linux())),
         _ => return None,
     };
     Some((shown, decode_any(value)?.to_linux()))
+}
+
+/// Returns the name and the value that a list in Linux's form has where FreeBSD stores it,
+/// little-endian; `None` if it is no list, or has too many entries.
+#[must_use]
+pub fn for_freebsd(name: &[u8], value: &[u8]) -> Option<(&'static [u8], Vec<u8>)> {
+    let posix = || encode(&Acl::from_linux(value).ok()??, Dialect::FreeBsd, Endian::Little).ok();
+    match name {
+        ACCESS_ACL => Some((POSIX1E_ACCESS, posix()?)),
+        DEFAULT_ACL => Some((POSIX1E_DEFAULT, posix()?)),
+        NFS4_ACL => Some((NFS4, nfs4::encode(&Nfs4Acl::from_linux(value).ok()?, Endian::Little).ok()?)),
+        _ => None,
+    }
 }
 
 /// Returns a list as a `struct oldacl`.

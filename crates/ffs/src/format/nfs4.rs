@@ -1,13 +1,17 @@
-//! Access control lists of `NFSv4`, as FreeBSD and NetBSD store them and as Linux shows them.
+//! Access control lists of `NFSv4`, as FreeBSD and NetBSD store them.
 //!
 //! On the disk such a list is a `struct acl` (`sys/sys/acl.h`): the most entries there can be,
-//! their number, four spare words, and room for 254 entries. Linux's attribute `system.nfs4_acl` is
-//! the list as NFS transfers it (RFC 7530, in XDR); `nfs4_getfacl` reads it.
+//! their number, four spare words, and room for 254 entries.
 
 use spindle_ondisk::{Endian, Field};
+use spindle_vfs::nfs4::{Entry, Flags, Perms, Who};
+use spindle_vfs::{Error, Nfs4Acl, Result};
 
 /// Most entries (`ACL_MAX_ENTRIES`).
 const ACL_MAX_ENTRIES: usize = 254;
+/// Most entries of a list that is set: FreeBSD keeps room for two entries in the place of each, and
+/// for six more.
+pub const MOST_SET: usize = (ACL_MAX_ENTRIES - 6) / 2;
 /// Bytes before the entries.
 const HEADER_BYTES: usize = 24;
 /// Bytes of an entry: tag, number, permissions, type, flags.
@@ -30,57 +34,95 @@ const PERMISSIONS: [(u32, u32); 14] = [
     (0x4000, 0x8_0000),
     (0x8000, 0x10_0000),
 ];
-/// Types of entries: allow, deny, audit, alarm.
-const TYPES: [u16; 4] = [0x100, 0x200, 0x400, 0x800];
-/// Flags that both have; in NFS another one says that the entry is about a group.
-const FLAGS: u16 = 0xbf;
-/// That flag (`ACE4_IDENTIFIER_GROUP`).
-const IDENTIFIER_GROUP: u32 = 0x40;
+/// All permissions of the BSDs (`ACL_NFS4_PERM_BITS`).
+const PERM_BITS: u32 = 0xfff9;
+/// Types of entries: allow and deny. Others, which only report accesses, FreeBSD refuses too.
+const ALLOW: u16 = 0x100;
+const DENY: u16 = 0x200;
+/// The number in an entry that is about neither a user nor a group (`ACL_UNDEFINED_ID`).
+const UNDEFINED_ID: u32 = u32::MAX;
 
-/// Returns a stored list in Linux's form; `None` if it is malformed.
-#[must_use]
-pub fn to_linux(stored: &[u8], endian: Endian) -> Option<Vec<u8>> {
-    let (header, entries) = stored.split_at_checked(HEADER_BYTES)?;
-    let count = usize::try_from(u32::get(&header[4..], endian)).ok()?;
+/// Decodes a stored list.
+///
+/// # Errors
+/// [`Error::Invalid`] if it is not a valid list.
+pub fn decode(stored: &[u8], endian: Endian) -> Result<Nfs4Acl> {
+    let (header, entries) = stored.split_at_checked(HEADER_BYTES).ok_or(Error::Invalid)?;
+    let count = usize::try_from(u32::get(&header[4..], endian)).unwrap_or(usize::MAX);
     if entries.len() != ACL_MAX_ENTRIES * ENTRY_BYTES || count > ACL_MAX_ENTRIES {
-        return None;
+        return Err(Error::Invalid);
     }
-    let mut value = u32::try_from(count).ok()?.to_be_bytes().to_vec();
-    for entry in entries.chunks_exact(ENTRY_BYTES).take(count) {
-        let id = u32::get(&entry[4..], endian);
-        let (who, group) = match u32::get(entry, endian) {
-            0x01 => ("OWNER@".to_owned(), false),
-            0x02 => (id.to_string(), false),
-            0x04 => ("GROUP@".to_owned(), true),
-            0x08 => (id.to_string(), true),
-            0x40 => ("EVERYONE@".to_owned(), false),
-            _ => return None,
+    let entry = |bytes: &[u8]| {
+        let id = u32::get(&bytes[4..], endian);
+        let who = match (u32::get(bytes, endian), id) {
+            (0x01, UNDEFINED_ID) => Who::Owner,
+            (0x02, _) => Who::User(id),
+            (0x04, UNDEFINED_ID) => Who::OwningGroup,
+            (0x08, _) => Who::Group(id),
+            (0x40, UNDEFINED_ID) => Who::Everyone,
+            _ => return Err(Error::Invalid),
         };
-        let perm = u32::get(&entry[8..], endian);
-        let mask =
-            PERMISSIONS.iter().filter(|(ours, _)| perm & ours != 0).fold(0, |mask, (_, nfs)| mask | nfs);
-        let entry_type = u16::get(&entry[12..], endian);
-        let entry_type = u32::try_from(TYPES.iter().position(|&known| known == entry_type)?).ok()?;
-        let flags =
-            u32::from(u16::get(&entry[14..], endian) & FLAGS) | if group { IDENTIFIER_GROUP } else { 0 };
-        let len = u32::try_from(who.len()).ok()?;
-        for word in [entry_type, flags, mask, len] {
-            value.extend(word.to_be_bytes());
-        }
-        value.extend(who.as_bytes());
-        value.resize(value.len().next_multiple_of(4), 0);
+        let perm = u32::get(&bytes[8..], endian);
+        let named = PERMISSIONS.iter().filter(|(ours, _)| perm & ours != 0);
+        let perms = Perms::from_bits(named.fold(0, |perms, (_, nfs)| perms | nfs));
+        let perms = perms.filter(|_| perm & !PERM_BITS == 0).ok_or(Error::Invalid)?;
+        let allows = match u16::get(&bytes[12..], endian) {
+            ALLOW => true,
+            DENY => false,
+            _ => return Err(Error::Invalid),
+        };
+        let flags = Flags::from_bits(u16::get(&bytes[14..], endian)).ok_or(Error::Invalid)?;
+        Ok(Entry { who, allows, perms, flags })
+    };
+    Nfs4Acl::new(entries.chunks_exact(ENTRY_BYTES).take(count).map(entry).collect::<Result<_>>()?)
+}
+
+/// Decodes a stored list of a system of which nobody knows any more which it was.
+#[must_use]
+pub fn decode_any(stored: &[u8]) -> Option<Nfs4Acl> {
+    [Endian::Little, Endian::Big].into_iter().find_map(|endian| decode(stored, endian).ok())
+}
+
+/// Returns a list as a `struct acl`.
+///
+/// # Errors
+/// [`Error::NoSpace`] if it has more than 254 entries.
+pub fn encode(acl: &Nfs4Acl, endian: Endian) -> Result<Vec<u8>> {
+    let count = acl.entries().len();
+    if count > ACL_MAX_ENTRIES {
+        return Err(Error::NoSpace);
     }
-    Some(value)
+    let mut stored = vec![0; HEADER_BYTES + ACL_MAX_ENTRIES * ENTRY_BYTES];
+    254_u32.put(&mut stored, endian);
+    u32::try_from(count).unwrap_or(0).put(&mut stored[4..], endian);
+    for (bytes, entry) in stored[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES).zip(acl.entries()) {
+        let (tag, id): (u32, u32) = match entry.who {
+            Who::Owner => (0x01, UNDEFINED_ID),
+            Who::User(uid) => (0x02, uid),
+            Who::OwningGroup => (0x04, UNDEFINED_ID),
+            Who::Group(gid) => (0x08, gid),
+            Who::Everyone => (0x40, UNDEFINED_ID),
+        };
+        let perms = entry.perms.bits();
+        let perm =
+            PERMISSIONS.iter().filter(|(_, nfs)| perms & nfs != 0).fold(0, |perm, (ours, _)| perm | ours);
+        tag.put(bytes, endian);
+        id.put(&mut bytes[4..], endian);
+        perm.put(&mut bytes[8..], endian);
+        (if entry.allows { ALLOW } else { DENY }).put(&mut bytes[12..], endian);
+        entry.flags.bits().put(&mut bytes[14..], endian);
+    }
+    Ok(stored)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Promise: a stored list comes out as NFS has it, in both byte orders, and what is malformed
-    /// does not.
+    /// Promise: a stored list is read and written byte for byte, in both byte orders, with the
+    /// permissions that NFS has for those of the BSDs; and what is malformed is no list.
     #[test]
-    fn lists_are_translated() {
+    fn stored_form() {
         for endian in [Endian::Little, Endian::Big] {
             let mut stored = vec![0; HEADER_BYTES + ACL_MAX_ENTRIES * ENTRY_BYTES];
             254_u32.put(&mut stored, endian);
@@ -98,20 +140,37 @@ mod tests {
                 entry_type.put(&mut entry[12..], endian);
                 flags.put(&mut entry[14..], endian);
             }
-            #[rustfmt::skip]
+            let acl = decode(&stored, endian).unwrap();
+            let shown: Vec<_> = acl
+                .entries()
+                .iter()
+                .map(|entry| (entry.who, entry.allows, entry.perms.bits(), entry.flags.bits()))
+                .collect();
             let expected = [
-                &[0, 0, 0, 3][..],
-                &[0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 4], b"1001",
-                &[0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0x10, 0, 0x20, 0, 0, 0, 6], b"GROUP@\0\0",
-                &[0, 0, 0, 0, 0, 0, 0, 0x80, 0, 2, 0, 0x80, 0, 0, 0, 9], b"EVERYONE@\0\0\0",
-            ].concat();
-            assert_eq!(to_linux(&stored, endian), Some(expected));
-            assert_eq!(to_linux(&stored[..stored.len() - 1], endian), None);
-            for (at, value) in [(4, 255_u32), (HEADER_BYTES, 3), (HEADER_BYTES + 12, 0)] {
+                (Who::User(1001), false, 0x3, 0x3),
+                (Who::OwningGroup, true, 0x10_0020, 0),
+                (Who::Everyone, true, 0x2_0080, 0x80),
+            ];
+            assert_eq!(shown, expected);
+            assert_eq!(encode(&acl, endian).unwrap(), stored);
+            assert_eq!(decode_any(&stored), Some(acl));
+            decode(&stored[..stored.len() - 1], endian).unwrap_err();
+            for (at, value) in [
+                (4, 0_u32),
+                (4, 255),
+                (HEADER_BYTES, 3),
+                (HEADER_BYTES, 1),
+                (HEADER_BYTES + 4, u32::MAX),
+                (HEADER_BYTES + 8, 0x1_0000),
+                (HEADER_BYTES + 12, 0),
+            ] {
                 let mut damaged = stored.clone();
                 value.put(&mut damaged[at..], endian);
-                assert_eq!(to_linux(&damaged, endian), None, "{at}");
+                decode(&damaged, endian).unwrap_err();
             }
         }
+        let many = |count| Nfs4Acl::new(vec![Entry::new(Who::Everyone, true, Perms::ALL); count]).unwrap();
+        assert_eq!(decode_any(&encode(&many(254), Endian::Big).unwrap()), Some(many(254)));
+        encode(&many(255), Endian::Big).unwrap_err();
     }
 }

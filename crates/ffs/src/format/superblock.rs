@@ -5,7 +5,7 @@
 //! Only what a mount must change is ever changed (counts, state, times); all other bytes are
 //! written back as they were read. The replicas are not touched after newfs, as in every BSD.
 
-use crate::format::acl::AclKind;
+use crate::format::acl;
 use crate::format::beside;
 use crate::format::ckhash::check_hash;
 use crate::format::dialect::{Dialect, has_snapshots, is_hpux, is_marked_clean};
@@ -21,7 +21,7 @@ use crate::format::units::low_word;
 use spindle_clock::Timestamp;
 use spindle_device::Device;
 use spindle_ondisk::Endian;
-use spindle_vfs::{Error, Objection, Result};
+use spindle_vfs::{AclKind, Error, Objection, Result};
 
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
@@ -259,13 +259,13 @@ impl Superblock {
     /// Returns which access control lists are switched on.
     #[must_use]
     pub fn acls(&self) -> AclKind {
-        AclKind::of(self)
+        acl::kind_of(self)
     }
 
     /// Returns true if this format and its system can have access control lists.
     #[must_use]
     pub fn can_have_acls(&self) -> bool {
-        AclKind::nfs4_flag(self.dialect).is_some() && self.dialect.has_extattr(&self.fs, &self.layout)
+        acl::nfs4_flag(self.dialect).is_some() && self.dialect.has_extattr(&self.fs, &self.layout)
     }
 
     /// Returns which structures carry check-hashes that must be kept right.

@@ -7,7 +7,6 @@
 
 use super::dirindex::NameHash;
 use super::quota::QuotaFiles;
-use crate::format::acl::AclKind;
 use crate::format::dialect::Dialect;
 use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
@@ -22,7 +21,7 @@ use spindle_cache::{Cache, Settings};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::{CowDevice, Device};
 use spindle_tree::{LostRoot, Nodes, NodesOf, Operations};
-use spindle_vfs::{AtimePolicy, Error, FileKind, Objection, Result, Terminals};
+use spindle_vfs::{AclKind, AtimePolicy, Error, FileKind, Objection, Result, Terminals};
 use std::sync::Arc;
 
 /// Settings for opening a file system.

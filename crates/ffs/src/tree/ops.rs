@@ -4,7 +4,6 @@
 //! decides, begins a transaction, and changes; if any of it fails, everything is as it was
 //! ([`crate::volume::tx`]).
 
-use crate::format::acl::AclKind;
 use crate::format::dialect::Dialect;
 use crate::format::dinode::Dinode;
 use crate::format::layout::ROOT_INO;
@@ -50,7 +49,7 @@ impl FileSystem for Ffs {
             link_max: LINK_MAX.into(),
             file_size_max: self.layout().fs_maxfilesize,
             xattrs: self.has_extattr,
-            acls: self.acls == AclKind::Posix,
+            acls: self.acls,
             time_granularity_ns: match self.layout().inode_format {
                 InodeFormat::Old => 1_000_000_000,
                 InodeFormat::Sun => 1000,

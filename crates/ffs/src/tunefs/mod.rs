@@ -17,7 +17,7 @@ mod parameter;
 pub use mounted::Tuned;
 pub use parameter::{Parameter, Value, settings};
 
-use crate::format::acl::AclKind;
+use crate::format::acl;
 use crate::format::dialect::Dialect;
 use crate::format::layout::Version;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, SBLOCKSIZE, flags};
@@ -124,7 +124,7 @@ impl Tuning {
         let old: Vec<_> = self.asked().map(|parameter| (parameter, value(superblock, parameter))).collect();
         let number = |value: u32| value.cast_signed();
         let old_flags = superblock.layout.version == Version::Ufs1 && !superblock.layout.flags_updated;
-        let nfs4 = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
+        let nfs4 = acl::nfs4_flag(superblock.dialect).unwrap_or(0);
         superblock.change(|fs| {
             fs.fs_maxcontig = self.maxcontig.map_or(fs.fs_maxcontig, number);
             fs.fs_old_rotdelay = self.rotdelay_ms.map_or(fs.fs_old_rotdelay, number);
@@ -191,7 +191,7 @@ impl Tuning {
             }
         }
         let on = |wish: Option<bool>, flag| wish.unwrap_or(superblock.flags() & flag != 0);
-        let nfs4 = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
+        let nfs4 = acl::nfs4_flag(superblock.dialect).unwrap_or(0);
         let asked = (self.posix_acls == Some(true), self.nfs4_acls == Some(true));
         if asked != (false, false) && on(self.posix_acls, flags::FS_ACLS) && on(self.nfs4_acls, nfs4) {
             let parameter = if asked.0 { Parameter::PosixAcls } else { Parameter::Nfs4Acls };

@@ -1,7 +1,7 @@
 //! The parameters that can be tuned: names, units, which formats have them, and where each keeps
 //! them.
 
-use crate::format::acl::AclKind;
+use crate::format::acl;
 use crate::format::dialect::Dialect;
 use crate::format::ondisk::{FS_OPTSPACE, FS_OPTTIME, flags};
 use crate::format::superblock::Superblock;
@@ -159,7 +159,7 @@ pub(super) fn value(superblock: &Superblock, parameter: Parameter) -> Value {
         Parameter::SoftUpdates => Value::Switch(superblock.flags() & flags::FS_DOSOFTDEP != 0),
         Parameter::PosixAcls => Value::Switch(superblock.flags() & flags::FS_ACLS != 0),
         Parameter::Nfs4Acls => {
-            let flag = AclKind::nfs4_flag(superblock.dialect).unwrap_or(0);
+            let flag = acl::nfs4_flag(superblock.dialect).unwrap_or(0);
             Value::Switch(superblock.flags() & flag != 0)
         }
     }

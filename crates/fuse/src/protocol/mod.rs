@@ -17,5 +17,5 @@ mod wire;
 
 pub(crate) use connection::{Connection, Handler, Negotiation, Notifier};
 pub(crate) use operation::{NodeId, Operation, Request};
-pub(crate) use reply::{Directory, Reply};
+pub(crate) use reply::{Directory, Reply, Valid};
 pub(crate) use wire::{init, open, setxattr, write};

@@ -156,6 +156,11 @@ pub(crate) enum Operation<'a> {
     FsyncDir {
         data_only: bool,
     },
+    /// What `access(2)` and `chdir(2)` ask where the kernel does not check permissions.
+    Access {
+        /// The bits of `access(2)`.
+        mask: u32,
+    },
     Create {
         name: &'a [u8],
         mode: u32,
@@ -272,6 +277,7 @@ impl<'a> Operation<'a> {
                 f.bytes(8)?;
                 Self::FsyncDir { data_only: f.u32()? & FSYNC_DATA != 0 }
             }
+            opcode::ACCESS => Self::Access { mask: f.u32()? },
             opcode::CREATE => {
                 let (flags, mode, umask) = (f.u32()?.cast_signed(), f.u32()?, f.u32()?);
                 f.bytes(4)?;

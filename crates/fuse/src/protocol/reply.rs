@@ -57,7 +57,7 @@ impl Reply {
     }
 
     /// Replies with an inode.
-    pub(crate) fn entry(self, valid: Duration, attr: &FileAttr, generation: u64) {
+    pub(crate) fn entry(self, valid: Valid, attr: &FileAttr, generation: u64) {
         self.data(&entry(Builder::default(), valid, attr, generation).0);
     }
 
@@ -91,7 +91,7 @@ impl Reply {
     }
 
     /// Replies with a new open file.
-    pub(crate) fn created(self, valid: Duration, attr: &FileAttr, generation: u64, handle: u64, flags: u32) {
+    pub(crate) fn created(self, valid: Valid, attr: &FileAttr, generation: u64, handle: u64, flags: u32) {
         let made = entry(Builder::default(), valid, attr, generation);
         self.data(&made.u64(handle).u32(flags).u32(0).0);
     }
@@ -122,9 +122,14 @@ impl Drop for Reply {
 }
 
 /// Appends a `fuse_entry_out`.
-fn entry(to: Builder, valid: Duration, attr: &FileAttr, generation: u64) -> Builder {
-    let (secs, nanos) = (valid.as_secs(), valid.subsec_nanos());
-    let head = to.u64(attr.node.0).u64(generation).u64(secs).u64(secs).u32(nanos).u32(nanos);
+fn entry(
+    to: Builder,
+    Valid { name, attributes: of_file }: Valid,
+    attr: &FileAttr,
+    generation: u64,
+) -> Builder {
+    let head = to.u64(attr.node.0).u64(generation).u64(name.as_secs()).u64(of_file.as_secs());
+    let head = head.u32(name.subsec_nanos()).u32(of_file.subsec_nanos());
     attributes(head, attr)
 }
 
@@ -134,6 +139,20 @@ fn attributes(to: Builder, a: &FileAttr) -> Builder {
     let to = [a.atime, a.mtime, a.ctime].iter().fold(to, |to, time| to.u64(time.secs.cast_unsigned()));
     let to = [a.atime, a.mtime, a.ctime].iter().fold(to, |to, time| to.u32(time.nanos));
     to.u32(a.mode).u32(a.nlink).u32(a.uid).u32(a.gid).u32(a.rdev).u32(a.blksize).u32(0)
+}
+
+/// How long the kernel may use an entry without asking again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Valid {
+    /// The name.
+    pub(crate) name: Duration,
+    /// The attributes of the file.
+    pub(crate) attributes: Duration,
+}
+
+impl Valid {
+    /// Not at all.
+    pub(crate) const NEVER: Self = Self { name: Duration::ZERO, attributes: Duration::ZERO };
 }
 
 /// The reply to a READDIR: as many entries as fit into the buffer of the kernel.
@@ -171,7 +190,7 @@ impl Directory {
         &mut self,
         next: u64,
         name: &[u8],
-        valid: Duration,
+        valid: Valid,
         attr: &FileAttr,
         generation: u64,
     ) -> bool {
@@ -181,7 +200,7 @@ impl Directory {
     /// Adds a name whose attributes cannot be read. Its kind is unknown, so that a program asks for
     /// them, and gets the error. Returns true if it did not fit.
     pub(crate) fn add_unknown(&mut self, node: NodeId, next: u64, name: &[u8]) -> bool {
-        self.add_built(|to| dirent(entry(to, Duration::ZERO, &absent(), 0), node, next, 0, name))
+        self.add_built(|to| dirent(entry(to, Valid::NEVER, &absent(), 0), node, next, 0, name))
     }
 
     /// Returns true if there is no entry.

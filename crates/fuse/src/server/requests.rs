@@ -8,18 +8,18 @@ use super::{
 };
 use crate::convert::{absent, decode_rdev};
 use crate::protocol::{
-    Directory, Negotiation, NodeId, Operation, Reply, Request, init, open, setxattr, write,
+    Directory, Negotiation, NodeId, Operation, Reply, Request, Valid, init, open, setxattr, write,
 };
 use crate::readdir::walk;
 use spindle_vfs::access::permit_fallocate_by_flags;
-use spindle_vfs::acl::is_acl_name;
+use spindle_vfs::acl::NFS4_ACL;
 use spindle_vfs::{
-    Action, Caller, Error, FallocateMode, FileKind, Rdev, RenameMode, Result, Seek, SetAttr, XattrMode,
+    Access, AclKind, Action, Caller, Error, FallocateMode, FileKind, Ino, Rdev, RenameMode, Result, Seek,
+    SetAttr, XattrMode,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 impl Server {
     pub(crate) fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
@@ -55,13 +55,14 @@ impl Server {
             Operation::GetXattr { name, size } => self.getxattr(req, node, name, size, reply),
             Operation::ListXattr { size } => self.listxattr(req, node, size, reply),
             Operation::RemoveXattr { name } => self.removexattr(req, node, name, reply),
-            Operation::OpenDir => self.opendir(reply),
+            Operation::OpenDir => self.opendir(req, node, reply),
             Operation::ReadDir { offset, size } => self.readdir(node, offset, Directory::new(reply, size)),
             Operation::ReadDirPlus { offset, size } => {
                 self.readdirplus(node, offset, Directory::new(reply, size));
             }
             Operation::ReleaseDir => reply.ok(),
             Operation::FsyncDir { data_only } => reply_empty(self.fs.fsync(self.ino(node), data_only), reply),
+            Operation::Access { mask } => self.access(req, node, mask, reply),
             Operation::Create { name, mode, umask, flags } => {
                 self.create(req, node, Some(name), (mode, umask), flags, reply);
             }
@@ -109,14 +110,19 @@ impl Server {
             | init::MAX_PAGES
             | init::EXPLICIT_INVAL_DATA
             | init::HANDLE_KILLPRIV_V2;
-        let acls = if self.acls { init::POSIX_ACL | init::DONT_MASK | init::SETXATTR_EXT } else { 0 };
+        let acls = if self.acls == AclKind::Posix {
+            init::POSIX_ACL | init::DONT_MASK | init::SETXATTR_EXT
+        } else {
+            0
+        };
         let missing = negotiation.accept(wanted | acls);
         if missing != 0 {
             log::info!("this kernel does not offer the INIT flags {missing:#x}");
         }
         let writes_cached = self.writeback && negotiation.accept(init::WRITEBACK_CACHE) == 0;
         self.writes_cached.store(writes_cached, Ordering::Relaxed);
-        let zero_message_open = negotiation.offers(init::NO_OPEN_SUPPORT) && !self.observed.is_on();
+        let zero_message_open =
+            negotiation.offers(init::NO_OPEN_SUPPORT) && !self.observed.is_on() && !self.checks;
         self.zero_message_open.store(zero_message_open, Ordering::Relaxed);
         negotiation.max_write = MAX_REQUEST_BYTES;
         negotiation.max_readahead = negotiation.max_readahead.min(MAX_REQUEST_BYTES);
@@ -132,12 +138,16 @@ impl Server {
         let dir = self.ino(parent);
         // With a file handle the kernel asks for `.` in an inode of any kind, which may be unknown
         // to it and free by now.
-        let found = if name == b"." { self.fs.reference(dir) } else { self.fs.lookup(dir, name) };
+        let found = match self.caller(req) {
+            _ if name == b"." => self.fs.reference(dir),
+            Ok(by) => self.vfs.lookup(&by, dir, name),
+            Err(error) => Err(error),
+        };
         match found {
             Err(Error::NotFound) => match probe(req, parent, name) {
-                Some(attr) => reply.entry(Duration::ZERO, &attr, 0),
+                Some(attr) => reply.entry(Valid::NEVER, &attr, 0),
                 // An entry without an inode: the kernel caches that the name does not exist.
-                None => reply.entry(VALID, &absent(), 0),
+                None => reply.entry(self.valid(), &absent(), 0),
             },
             result => {
                 if let Ok(attr) = &result {
@@ -212,7 +222,7 @@ impl Server {
     fn unlink(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
         let (dir, name) = (self.ino(parent), name);
         let before = self.attr_if_observed(dir, name);
-        let result = self.vfs.unlink(&cred(req), dir, name);
+        let result = self.caller(req).and_then(|by| self.vfs.unlink(&by, dir, name));
         if result.is_ok() {
             self.notify_removed(caller(req), dir, name, before.as_ref());
         }
@@ -222,7 +232,7 @@ impl Server {
     fn rmdir(&self, req: &Request, parent: NodeId, name: &[u8], reply: Reply) {
         let (dir, name) = (self.ino(parent), name);
         let before = self.attr_if_observed(dir, name);
-        let result = self.vfs.rmdir(&cred(req), dir, name);
+        let result = self.caller(req).and_then(|by| self.vfs.rmdir(&by, dir, name));
         if result.is_ok() {
             self.notify_removed(caller(req), dir, name, before.as_ref());
         }
@@ -251,7 +261,7 @@ impl Server {
         };
         let (from, to) = (self.ino(parent), self.ino(newparent));
         let before = (self.attr_if_observed(from, name), self.attr_if_observed(to, newname));
-        let result = self.vfs.rename(&cred(req), (from, name), (to, newname), mode);
+        let result = self.caller(req).and_then(|by| self.vfs.rename(&by, (from, name), (to, newname), mode));
         if let (Ok(()), (Some(attr), replaced)) = (&result, &before) {
             let exchanged = mode == RenameMode::Exchange;
             let replaced = replaced.as_ref();
@@ -270,10 +280,11 @@ impl Server {
     }
 
     fn link(&self, req: &Request, ino: NodeId, newparent: NodeId, newname: &[u8], reply: Reply) {
-        let result = self.vfs.link(&cred(req), self.ino(ino), self.ino(newparent), newname);
+        let (file, dir) = (self.ino(ino), self.ino(newparent));
+        let result = self.caller(req).and_then(|by| self.vfs.link(&by, file, dir, newname));
         self.note_change();
         if let Ok(attr) = &result {
-            self.observed.notify_named(self.ino(newparent), newname, attr);
+            self.observed.notify_named(dir, newname, attr);
         }
         self.reply_entry(result, reply);
     }
@@ -281,6 +292,9 @@ impl Server {
     fn open(&self, req: &Request, ino: NodeId, flags: i32, reply: Reply) {
         if self.zero_message_open.load(Ordering::Relaxed) {
             return reply.error(libc::ENOSYS);
+        }
+        if let Err(error) = self.permit(req, self.ino(ino), access_of_open(flags)) {
+            return reply.error(errno_of(&error));
         }
         let attr = if self.observed.is_on() { self.fs.getattr(self.ino(ino)).ok() } else { None };
         let handle = attr.map_or(0, |attr| self.observed.notify_opened(caller(req), &attr, flags, false));
@@ -361,11 +375,21 @@ impl Server {
         reply_empty(result, reply);
     }
 
-    fn opendir(&self, reply: Reply) {
+    fn opendir(&self, req: &Request, node: NodeId, reply: Reply) {
         if self.zero_message_open.load(Ordering::Relaxed) {
-            reply.error(libc::ENOSYS);
+            return reply.error(libc::ENOSYS);
+        }
+        match self.permit(req, self.ino(node), Access::READ) {
+            Ok(()) => reply.opened(0, open::KEEP_CACHE | open::CACHE_DIR),
+            Err(error) => reply.error(errno_of(&error)),
+        }
+    }
+
+    fn access(&self, req: &Request, node: NodeId, mask: u32, reply: Reply) {
+        if self.checks {
+            reply_empty(self.permit(req, self.ino(node), Access::from_bits(mask)), reply);
         } else {
-            reply.opened(0, open::KEEP_CACHE | open::CACHE_DIR);
+            reply.error(libc::ENOSYS);
         }
     }
 
@@ -398,10 +422,11 @@ impl Server {
     /// Returns the error for an attribute that is not passed on to the file system. After ENOSYS
     /// the kernel asks for none any more, not even for access control lists.
     fn refusal_of_xattr(&self, name: &[u8]) -> Option<i32> {
-        if self.acls && is_acl_name(name) || self.xattrs && has_name_space(name) {
+        if self.acls.has(name) || self.xattrs && has_name_space(name) {
             None
         } else {
-            Some(if self.xattrs || self.acls { libc::EOPNOTSUPP } else { libc::ENOSYS })
+            let some = self.xattrs || self.acls != AclKind::None;
+            Some(if some { libc::EOPNOTSUPP } else { libc::ENOSYS })
         }
     }
 
@@ -423,25 +448,31 @@ impl Server {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return reply.error(libc::EINVAL),
         };
-        let (by, ino) = (cred(req), self.ino(ino));
+        let by = match self.caller(req) {
+            Ok(by) => by,
+            Err(error) => return reply.error(errno_of(&error)),
+        };
+        let ino = self.ino(ino);
         let prepared = if more_flags & setxattr::ACL_KILL_SGID == 0 {
             Ok(())
         } else {
             self.fs.getattr(ino).and_then(|attr| self.vfs.clear_set_gid(&attr, &by))
         };
         let result = prepared.and_then(|()| self.vfs.setxattr(&by, ino, name, value, mode));
+        self.note_list(ino, name, &result);
         self.reply_change(result, reply);
     }
 
     fn getxattr(&self, req: &Request, ino: NodeId, name: &[u8], size: u32, reply: Reply) {
-        match self.refusal_of_xattr(name) {
-            Some(errno) => reply.error(errno),
-            None => reply_xattr(self.vfs.getxattr(&cred(req), self.ino(ino), name), size, reply),
+        if let Some(errno) = self.refusal_of_xattr(name) {
+            return reply.error(errno);
         }
+        let value = self.caller(req).and_then(|by| self.vfs.getxattr(&by, self.ino(ino), name));
+        reply_xattr(value, size, reply);
     }
 
     fn listxattr(&self, req: &Request, ino: NodeId, size: u32, reply: Reply) {
-        if !self.xattrs && !self.acls {
+        if !self.xattrs && self.acls == AclKind::None {
             return reply.error(libc::ENOSYS);
         }
         let names = self.vfs.listxattr(&cred(req), self.ino(ino)).map(|names| {
@@ -452,9 +483,19 @@ impl Server {
     }
 
     fn removexattr(&self, req: &Request, ino: NodeId, name: &[u8], reply: Reply) {
-        match self.refusal_of_xattr(name) {
-            Some(errno) => reply.error(errno),
-            None => self.reply_change(self.vfs.removexattr(&cred(req), self.ino(ino), name), reply),
+        if let Some(errno) = self.refusal_of_xattr(name) {
+            return reply.error(errno);
+        }
+        let ino = self.ino(ino);
+        let result = self.caller(req).and_then(|by| self.vfs.removexattr(&by, ino, name));
+        self.note_list(ino, name, &result);
+        self.reply_change(result, reply);
+    }
+
+    /// Has the kernel forget the mode of a file that got another list of `NFSv4`, which changes it.
+    fn note_list(&self, ino: Ino, name: &[u8], result: &Result<()>) {
+        if result.is_ok() && name == NFS4_ACL {
+            self.invalidate_attributes(ino);
         }
     }
 
@@ -479,7 +520,7 @@ impl Server {
                 }
                 let handle = inner.observed.notify_opened(by, &attr, flags, true);
                 let shown = inner.entry_attr(&attr);
-                reply.created(VALID, &shown, attr.generation, handle, open::KEEP_CACHE);
+                reply.created(inner.valid(), &shown, attr.generation, handle, open::KEEP_CACHE);
             }
             Err(error) => reply.error(errno_of(&error)),
         });
@@ -529,5 +570,17 @@ impl Server {
             }
             reply_seek(inner.fs.seek(file, offset, what), reply);
         }));
+    }
+}
+
+/// Returns the access that an open with these flags needs.
+fn access_of_open(flags: i32) -> Access {
+    /// The file is to be executed, which the kernel says to file systems alone (`__FMODE_EXEC`).
+    const EXECUTED: i32 = 0x20;
+    match flags & libc::O_ACCMODE {
+        _ if flags & EXECUTED != 0 => Access::EXECUTE,
+        libc::O_RDONLY => Access::READ,
+        libc::O_WRONLY => Access::WRITE,
+        _ => Access::READ.and(Access::WRITE),
     }
 }

@@ -16,8 +16,8 @@ use crate::volume::tx::OPERATION_BYTES;
 use spindle_clock::RwLockWriteGuard;
 use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
-    Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
-    RenameMode, Result, Seek, SetAttr, XattrMode,
+    AclKind, Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode,
+    Privilege, RenameMode, Result, Seek, SetAttr, XattrMode,
 };
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
@@ -47,7 +47,7 @@ impl FileSystem for Mfs {
             link_max: self.link_max().into(),
             file_size_max: classes.map(ClassLayout::file_size_max).max().unwrap_or(0),
             xattrs: true,
-            acls: false,
+            acls: AclKind::None,
             time_granularity_ns: 1,
             time_range: (i64::MIN, i64::MAX),
             birthtime: true,

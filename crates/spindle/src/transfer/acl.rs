@@ -90,6 +90,8 @@ pub(super) fn left_out(name: &[u8], target: &str) -> Error {
         )
     } else if is_acl_name(name) {
         format!("its {which}access control list is left out: {target}")
+    } else if name == NFS4_ACL {
+        format!("its access control list of NFSv4 is left out: {target}")
     } else {
         "its access control list of NFSv4 is left out: it cannot be stored".into()
     })

@@ -19,10 +19,10 @@ use crate::text::quoted;
 use spindle_clock::Timestamp;
 use spindle_ffs::LOG_NAME;
 use spindle_vfs::Node as Held;
-use spindle_vfs::acl::is_acl_name;
+use spindle_vfs::acl::{NFS4_ACL, is_acl_name};
 use spindle_vfs::{
-    Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime, Vfs,
-    XattrMode,
+    AclKind, Attr, Error as FsError, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, SetAttr, SetTime,
+    Vfs, XattrMode,
 };
 
 /// Attributes of new files.
@@ -56,7 +56,7 @@ pub struct ImageSink<'a> {
     new: NewFiles,
     xattrs: bool,
     /// It has access control lists.
-    acls: bool,
+    acls: AclKind,
     /// It makes no file of the name of a log ([`LOG_NAME`]) at its root.
     without_log: bool,
     /// What to call with an attribute that the format cannot store.
@@ -266,15 +266,16 @@ impl<'a> ImageSink<'a> {
     /// Returns its permissions, which are others if it loses its list.
     fn set_xattrs(&mut self, ino: Ino, path: &[u8], meta: &Meta) -> Result<u32> {
         let mut perm = meta.perm;
-        let lists = if self.acls { self.fs.listxattr(ino)? } else { Vec::new() };
-        for name in lists.iter().filter(|name| is_acl_name(name)) {
+        let lists = if self.acls == AclKind::None { Vec::new() } else { self.fs.listxattr(ino)? };
+        for name in lists.iter().filter(|name| self.acls.has(name)) {
             self.fs.removexattr(ino, name)?;
         }
         for (name, value) in &meta.xattrs {
-            let list = spindle_ffs::acl::for_linux(name, value).filter(|_| self.acls);
+            let list = spindle_ffs::acl::for_linux(name, value).filter(|(shown, _)| self.acls.has(shown));
             let (name, value) = list.as_ref().map_or((&name[..], value), |(name, value)| (name, value));
-            let ours = spindle_tree::xattr::split(name).is_some() || is_acl_name(name);
-            let can_be_set = self.xattrs && ours && (self.acls || !is_acl_name(name));
+            let is_list = is_acl_name(name) || name == NFS4_ACL;
+            let ours = if is_list { self.acls.has(name) } else { spindle_tree::xattr::split(name).is_some() };
+            let can_be_set = self.xattrs && ours;
             let set = if can_be_set {
                 self.fs.setxattr(ino, name, value, XattrMode::Set, Privilege::Root)
             } else {
@@ -303,8 +304,9 @@ impl<'a> ImageSink<'a> {
 
     /// Reports a list that the image cannot have.
     fn lose_list(&mut self, path: &[u8], name: &[u8]) -> Result<()> {
-        const NONE: &str = "the image has none (on UFS2, tunefs -a enable switches them on)";
-        self.left_out.lists.lose(path, self.failed, || acl::left_out(name, NONE))
+        let option = if name == NFS4_ACL { "-N" } else { "-a" };
+        let none = format!("the image has none (on UFS2, tunefs {option} enable switches them on)");
+        self.left_out.lists.lose(path, self.failed, || acl::left_out(name, &none))
     }
 
     fn put_directory(&mut self, path: &[u8], meta: &Meta) -> Result<()> {

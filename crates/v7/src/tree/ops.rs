@@ -14,8 +14,8 @@ use crate::tree::mount::V7;
 use spindle_clock::RwLockWriteGuard;
 use spindle_tree::{Listing, Operations, Tree};
 use spindle_vfs::{
-    Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode, Privilege,
-    RenameMode, Result, Seek, SetAttr, XattrMode,
+    AclKind, Attr, DirEntry, Error, FallocateMode, FileKind, FileSystem, FsStat, Ino, Limits, NewNode,
+    Privilege, RenameMode, Result, Seek, SetAttr, XattrMode,
 };
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
@@ -44,7 +44,7 @@ impl FileSystem for V7 {
             link_max: self.link_max().into(),
             file_size_max: self.layout().file_size_max(),
             xattrs: false,
-            acls: false,
+            acls: AclKind::None,
             time_granularity_ns: 1_000_000_000,
             time_range: (i32::MIN.into(), i32::MAX.into()),
             birthtime: false,

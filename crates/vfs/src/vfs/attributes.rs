@@ -15,8 +15,14 @@ impl Vfs {
         set: &SetAttr,
         handle: Option<HandleId>,
     ) -> Result<Attr> {
-        let attr = self.fs.getattr(ino)?;
         let writable = handle.is_some_and(|handle| self.files.may_write(handle, ino));
+        self.set_attributes(cred, ino, set, writable)
+    }
+
+    /// Does the same for a caller that has the file open for writing if `writable`, as its kernel
+    /// says.
+    pub fn set_attributes(&self, cred: &Cred<'_>, ino: Ino, set: &SetAttr, writable: bool) -> Result<Attr> {
+        let attr = self.fs.getattr(ino)?;
         let allowed;
         let set = if self.checks() {
             let acl = self.acl(&attr, cred)?;
@@ -44,7 +50,8 @@ impl Vfs {
     /// Checks access to an extended attribute. Attributes of users have the permissions of the
     /// file's bytes, and only files and directories have them; the system's attributes are
     /// accessible only to the superuser, as in BSD, and invisible to others, except for access
-    /// control lists, which everybody may see and the owner may change. This applies also with
+    /// control lists, which everybody may see and the owner may change unless they say otherwise
+    /// themselves, as those of `NFSv4` can. This applies also with
     /// [`Checking::ByKernel`](super::Checking): Linux leaves the check to the file system.
     fn permit_xattr(&self, cred: &Cred<'_>, ino: Ino, name: &[u8], want: Access) -> Result<()> {
         let attr = self.fs.getattr(ino)?;
@@ -53,7 +60,7 @@ impl Vfs {
             access::permit_write_by_flags(attr.flags, false)?;
         }
         if is_acl_name(name) || name == NFS4_ACL {
-            return if !writes || cred.owns(&attr) { Ok(()) } else { Err(Error::NotPermitted) };
+            return access::permit_list(&attr, self.acl(&attr, cred)?.as_ref(), cred, writes);
         }
         if !name.starts_with(b"user.") {
             return match (cred.is_root(), writes) {
@@ -88,7 +95,7 @@ impl Vfs {
         mode: XattrMode,
     ) -> Result<()> {
         self.permit_xattr(cred, ino, name, Access::WRITE)?;
-        if name == ACCESS_ACL && self.checks() {
+        if (name == ACCESS_ACL || name == NFS4_ACL) && self.checks() {
             // As chmod does: who is not in the group must not give the group's rights away.
             let attr = self.fs.getattr(ino)?;
             if !cred.is_root() && !cred.in_group(attr.gid) {
@@ -111,7 +118,8 @@ impl Vfs {
     /// users, and access control lists.
     pub fn listxattr(&self, cred: &Cred<'_>, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut names = self.fs.listxattr(ino)?;
-        names.retain(|name| cred.is_root() || name.starts_with(b"user.") || is_acl_name(name));
+        let shown = |name: &[u8]| name.starts_with(b"user.") || is_acl_name(name) || name == NFS4_ACL;
+        names.retain(|name| cred.is_root() || shown(name));
         Ok(names)
     }
 

@@ -33,11 +33,12 @@ impl Vfs {
         Ok(attr)
     }
 
-    /// Checks that the name can be added to `dir`, and returns its attributes.
-    pub fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8]) -> Result<Attr> {
+    /// Checks that the name of something of `kind` can be added to `dir`, and returns the
+    /// attributes of `dir`.
+    pub fn permit_new_name(&self, cred: &Cred<'_>, dir: Ino, name: &[u8], kind: FileKind) -> Result<Attr> {
         self.search(cred, dir)?;
         let attr = self.fs.getattr(dir)?;
-        match self.permit_adding(cred, &attr) {
+        match self.permit_adding(cred, &attr, kind) {
             Ok(()) => Ok(attr),
             // If the name exists, that is the more useful error.
             Err(Error::Access | Error::NotPermitted) if self.peek(dir, name).is_ok() => Err(Error::Exists),
@@ -45,20 +46,25 @@ impl Vfs {
         }
     }
 
-    /// Checks that something can be added to the directory `attr`.
-    fn permit_adding(&self, cred: &Cred<'_>, attr: &Attr) -> Result<()> {
+    /// Checks that something of `kind` can be added to the directory `attr`.
+    fn permit_adding(&self, cred: &Cred<'_>, attr: &Attr, kind: FileKind) -> Result<()> {
         if attr.kind != FileKind::Directory {
             return Err(Error::NotDirectory);
         }
-        access::permit_write_by_flags(attr.flags, true)?;
-        self.permit(attr, cred, Access::WRITE)
+        if self.checks() {
+            let acl = self.acl(attr, cred)?;
+            access::permit_adding(attr, acl.as_ref(), cred, kind == FileKind::Directory)
+        } else {
+            access::permit_write_by_flags(attr.flags, true)
+        }
     }
 
     /// Checks that the name of `attr` in `dir` can be removed.
     pub fn permit_removal(&self, cred: &Cred<'_>, dir: Ino, attr: &Attr) -> Result<()> {
         let dir = self.fs.getattr(dir)?;
         if self.checks() {
-            access::permit_removal(&dir, self.acl(&dir, cred)?.as_ref(), attr, cred)?;
+            let (of_dir, of_file) = (self.acl(&dir, cred)?, self.acl(attr, cred)?);
+            access::permit_removal((&dir, of_dir.as_ref()), (attr, of_file.as_ref()), cred)?;
         }
         access::permit_removal_by_flags(&dir, attr)
     }
@@ -67,7 +73,7 @@ impl Vfs {
     /// group is chosen here; with [`super::Checking::Checked`] only the superuser creates device
     /// nodes.
     pub fn create(&self, cred: &Cred<'_>, dir: Ino, name: &[u8], node: &NewNode<'_>) -> Result<Attr> {
-        let parent = self.permit_new_name(cred, dir, name)?;
+        let parent = self.permit_new_name(cred, dir, name, node.kind)?;
         let is_device = matches!(node.kind, FileKind::BlockDevice | FileKind::CharDevice);
         if is_device && self.checks() && !cred.is_root() {
             return Err(Error::NotPermitted);
@@ -80,7 +86,7 @@ impl Vfs {
     pub fn create_unnamed(&self, cred: &Cred<'_>, dir: Ino, node: &NewNode<'_>) -> Result<Attr> {
         self.search(cred, dir)?;
         let parent = self.fs.getattr(dir)?;
-        self.permit_adding(cred, &parent)?;
+        self.permit_adding(cred, &parent, node.kind)?;
         self.fs.create_unnamed(dir, &self.new_node(cred, &parent, node), cred.privilege())
     }
 
@@ -94,8 +100,9 @@ impl Vfs {
 
     /// Gives an inode another name; takes a reference.
     pub fn link(&self, cred: &Cred<'_>, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
-        self.permit_new_name(cred, dir, name)?;
-        access::permit_write_by_flags(self.fs.getattr(ino)?.flags, false)?;
+        let attr = self.fs.getattr(ino)?;
+        self.permit_new_name(cred, dir, name, attr.kind)?;
+        access::permit_write_by_flags(attr.flags, false)?;
         self.fs.link(ino, dir, name, cred.privilege())
     }
 
@@ -137,13 +144,15 @@ impl Vfs {
                 Ok(replaced) => {
                     self.permit_removal(cred, from.0, &moved)?;
                     self.permit_removal(cred, to.0, &replaced)?;
+                    self.permit_adding(cred, &self.fs.getattr(to.0)?, moved.kind)?;
                     if mode == RenameMode::Exchange {
+                        self.permit_adding(cred, &self.fs.getattr(from.0)?, replaced.kind)?;
                         self.permit_new_parent(cred, &replaced, to.0, from.0)?;
                     }
                 }
                 Err(_) => {
                     self.permit_removal(cred, from.0, &moved)?;
-                    self.permit_new_name(cred, to.0, to.1)?;
+                    self.permit_new_name(cred, to.0, to.1, moved.kind)?;
                 }
             }
             self.permit_new_parent(cred, &moved, from.0, to.0)?;
