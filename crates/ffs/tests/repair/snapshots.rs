@@ -323,6 +323,65 @@ fn torture_cut_repairs_keep_snapshots() {
     }
 }
 
+/// Writes to a repaired image until it is full, and removes half of that.
+fn fill(device: &Arc<MemoryDevice>, rng: &mut SmallRng, what: &str) {
+    let options = OpenOptions {
+        log: LogUse::Required,
+        log_bytes: Some(1 << 20),
+        seed: Some(1),
+        ..OpenOptions::default()
+    };
+    let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
+    assert!(!fs.read_only(), "{what}");
+    let node = NewNode::new(FileKind::Regular, 0o644);
+    let write = |n: u32, bytes: usize| {
+        let made = fs.create(fs.root(), format!("fill{n}").as_bytes(), &node, Privilege::Root)?;
+        let written = fs.write(made.ino, 0, &vec![0xee; bytes], Privilege::Root);
+        fs.forget(made.ino, 1);
+        if written? < bytes { Err(Error::NoSpace) } else { Ok(()) }
+    };
+    let files = (0..).take_while(|&n| match write(n, rng.random_range(500_000..2_000_000)) {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(matches!(error, Error::NoSpace), "{what}: {error}");
+            false
+        }
+    });
+    let files = files.count();
+    fs.sync().unwrap();
+    for n in (0..files).step_by(2) {
+        fs.unlink(fs.root(), format!("fill{n}").as_bytes()).unwrap();
+    }
+    fs.unmount().unwrap();
+    assert_eq!(damage(device), Vec::<String>::new(), "{what}");
+}
+
+/// Promise: what a repair frees belongs to the snapshots that need it, whatever is written later: a
+/// file that is lost for good is whole in both.
+#[test]
+fn what_is_freed_is_kept() {
+    let (healthy, _) = &all()[0];
+    let mut image = healthy.clone();
+    let (large, also) = (image.ino("large"), image.ino("also-large"));
+    image.put(image.inode(large), 0o030_644_u16);
+    image.hash_inode(large);
+    for n in 0..15 {
+        image.put(image.pointer(also, n), 0_u64);
+    }
+    image.hash_inode(also);
+    let device = Arc::new(MemoryDevice::from_bytes(&image.bytes));
+    let shown = views(&device, &healthy.superblock);
+    let whole = vec![b'd'; 1 << 20];
+    assert!(shown.values().all(|(tree, damage)| {
+        damage.is_empty() && ["/large", "/also-large"].iter().all(|path| tree[*path].content == whole)
+    }));
+    assert_eq!(repair(&device).refusal, None);
+    assert!(!tree(&device).contains_key("/large"));
+    assert!(views(&device, &healthy.superblock) == shown);
+    fill(&device, &mut SmallRng::seed_from_u64(1), "what is freed");
+    assert!(views(&device, &healthy.superblock) == shown);
+}
+
 /// Promise: after a repair snapshots go on showing what they showed, whatever is written: the disk
 /// is filled, and files are removed.
 #[test]
@@ -341,42 +400,7 @@ fn torture_repaired_snapshots_are_kept() {
         let plan = repair(&device);
         assert_eq!((plan.refusal, damage(&device)), (None, vec![]), "seed {case}: {name}");
         let device = Arc::new(device);
-        let options = OpenOptions {
-            log: LogUse::Required,
-            log_bytes: Some(1 << 20),
-            seed: Some(1),
-            ..OpenOptions::default()
-        };
-        let fs = Ffs::open(device.clone(), clock(), &options).unwrap();
-        assert!(!fs.read_only(), "seed {case}: {name}");
-        let mut full = false;
-        for n in 0..10_000 {
-            let node = NewNode::new(FileKind::Regular, 0o644);
-            let made = match fs.create(fs.root(), format!("fill{n}").as_bytes(), &node, Privilege::Root) {
-                Ok(made) => made,
-                Err(error) => {
-                    assert!(matches!(error, Error::NoSpace), "seed {case}: {name}: {error}");
-                    full = true;
-                    break;
-                }
-            };
-            let bytes = vec![0xee; rng.random_range(500_000..2_000_000)];
-            let written = fs.write(made.ino, 0, &bytes, Privilege::Root);
-            fs.forget(made.ino, 1);
-            if !written.is_ok_and(|written| written == bytes.len()) {
-                full = true;
-                break;
-            }
-        }
-        assert!(full, "seed {case}: {name}: the disk is not full");
-        fs.sync().unwrap();
-        for n in (0..10_000).step_by(2) {
-            if fs.unlink(fs.root(), format!("fill{n}").as_bytes()).is_err() {
-                break;
-            }
-        }
-        fs.unmount().unwrap();
-        assert_eq!(damage(&device), Vec::<String>::new(), "seed {case}: {name}");
+        fill(&device, &mut rng, &format!("seed {case}: {name}"));
         let superblock = Superblock::open(&*device).unwrap();
         for (ino, view) in views(&device, &superblock) {
             assert!(shown[&ino] == view, "seed {case}: {name}: snapshot {ino}");
