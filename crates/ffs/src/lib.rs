@@ -32,9 +32,8 @@ pub mod tunefs;
 mod volume;
 
 pub use self::log::locate::{FoundLog, LogPlace, MAX_LOG_BYTES};
-pub use self::log::lufs::solaris_view;
 pub use self::log::wapbl::{Identity, Replay, Stamp, SuperblockState};
-pub use self::log::{JournalKind, LogUse};
+pub use self::log::{JournalKind, LogUse, Replayed, gjournal, replayed};
 pub use format::acl;
 pub use format::ckhash::check_hash;
 pub use format::dialect::Dialect;

@@ -11,7 +11,7 @@ use crate::text::counted;
 use spindle_clock::{Clock, SystemClock};
 use spindle_device::{CowDevice, Device, Spec};
 use spindle_ffs::repair::{Journal, Scope, journal, resume, resumed};
-use spindle_ffs::{Dialect, Ffs, FoundLog, Superblock};
+use spindle_ffs::{Dialect, Ffs, FoundLog, Replayed, Superblock, replayed};
 use spindle_v7::Format;
 use spindle_vfs::{Error as FsError, FileSystem, Objection};
 use std::fmt;
@@ -438,6 +438,13 @@ fn follow_journal(
     device: Arc<dyn Device>,
     options: &Options,
 ) -> spindle_vfs::Result<(Arc<dyn Device>, Option<LogEffect>)> {
+    if let Ok(superblock) = Superblock::open(&*device)
+        && let Some(Replayed { view, kind: kind @ JournalKind::Gjournal, records }) =
+            replayed(&device, &superblock)?
+    {
+        // Nothing writes to what is under gjournal.
+        return Ok((view, Some(LogEffect::JournalShown { kind, records })));
+    }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let recovery = match journal(&device, &clock)? {
         Journal::None => return Ok((device, None)),

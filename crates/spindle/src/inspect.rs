@@ -5,7 +5,7 @@ use crate::detect::{Found, detect_damaged};
 use crate::error::{Context, Error, Result};
 use crate::image::{OpenOptions, open_device, open_with};
 use spindle_device::{Device, Spec};
-use spindle_ffs::{FoundLog, JournalKind, Superblock, solaris_view};
+use spindle_ffs::{FoundLog, Replayed, Superblock, replayed};
 use std::sync::Arc;
 
 /// A fast file system that is open to be looked at, or to be changed byte by byte.
@@ -36,10 +36,8 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Opened> {
     if !options.read_only || superblock.salvaged.is_some() {
         return Ok(Opened { device, superblock, log: None });
     }
-    let (device, log) = match solaris_view(&device, &superblock).context(spec)? {
-        Some((view, records)) => {
-            (view, Some(LogEffect::JournalShown { kind: JournalKind::Solaris, records }))
-        }
+    let (device, log) = match replayed(&device, &superblock).context(spec)? {
+        Some(Replayed { view, kind, records }) => (view, Some(LogEffect::JournalShown { kind, records })),
         None => after_replay(device, &superblock).context(spec)?,
     };
     let superblock = find(&*device).context(spec)?;

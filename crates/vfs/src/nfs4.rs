@@ -636,7 +636,7 @@ mod tests {
         assert_eq!(both.entries()[0], list("user:44:r:fdI:allow").entries()[0]);
     }
 
-    /// Promise: the first entry that names a permission decides it, by whoever the entry is about;
+    /// Promise: the first entry that names a permission decides it, whatever stands behind it;
     /// what none names is denied, but not as an entry denies; and the owner keeps the right to the
     /// list and to times.
     #[test]

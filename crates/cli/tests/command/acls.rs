@@ -79,10 +79,10 @@ fn lists_that_cannot_be_read_are_named() {
     assert_eq!(bench.ok("cat a.img:/g"), "text\n");
 }
 
-/// Promise: lists of `NFSv4` are enforced on mounts that users have: one who is named may do what the
-/// permission bits refuse, one who is denied may not do what they allow, on each step of a path,
-/// with all groups, also where the kernel has seen the names; a new list shows its permission bits
-/// at once; and lists travel through tar streams and other images.
+/// Promise: lists of `NFSv4` are enforced on mounts that users have: one who is named may do what
+/// the permission bits refuse, one who is denied may not do what they allow, on each step of a
+/// path, with all groups, also where the kernel has seen the names; a new list shows its permission
+/// bits at once; and lists travel through tar streams and other images.
 #[test]
 fn nfs4_lists_on_mounts() {
     let bench = Bench::new();

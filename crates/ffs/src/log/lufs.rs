@@ -166,7 +166,7 @@ impl Lufs {
 ///
 /// # Errors
 /// Device errors.
-pub fn solaris_view(
+pub(super) fn view(
     device: &Arc<dyn Device>,
     superblock: &Superblock,
 ) -> Result<Option<(Arc<dyn Device>, usize)>> {

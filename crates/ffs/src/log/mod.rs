@@ -2,15 +2,19 @@
 //!
 //! [`wapbl`] knows nothing of file systems: it writes and replays records. [`locate`] finds the log
 //! that a superblock leads to and decides whether it may be replayed. [`suj`] reads the journal of
-//! FreeBSD's soft updates, [`lufs`] the log of Solaris.
+//! FreeBSD's soft updates, [`lufs`] the log of Solaris, [`gjournal`] the journal of gjournal.
 
+pub mod gjournal;
 pub(crate) mod locate;
 pub(crate) mod lufs;
 pub(crate) mod suj;
 pub(crate) mod wapbl;
 
 use crate::format::superblock::Superblock;
+use spindle_device::Device;
+use spindle_vfs::Result;
 use std::fmt;
+use std::sync::Arc;
 
 /// Use of the log, which makes changes survive a crash in order and whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub enum JournalKind {
     SoftUpdates,
     /// That of Solaris.
     Solaris,
+    /// That of gjournal, which lies below the file system.
+    Gjournal,
 }
 
 impl fmt::Display for JournalKind {
@@ -41,8 +47,35 @@ impl fmt::Display for JournalKind {
         f.write_str(match self {
             Self::SoftUpdates => "journal of soft updates",
             Self::Solaris => "Solaris log",
+            Self::Gjournal => "journal of gjournal",
         })
     }
+}
+
+/// What a device holds after a replay in memory.
+pub struct Replayed {
+    /// The device, which cannot be written.
+    pub view: Arc<dyn Device>,
+    /// Whose journal it was.
+    pub kind: JournalKind,
+    /// Records that are not in their places.
+    pub records: usize,
+}
+
+/// Replays in memory what another system keeps in a journal and only a replay brings into place:
+/// the log of Solaris, and the journal of gjournal. Returns `None` if there is none, or if it
+/// cannot be used, which is logged.
+///
+/// # Errors
+/// Device errors.
+pub fn replayed(device: &Arc<dyn Device>, superblock: &Superblock) -> Result<Option<Replayed>> {
+    let of = |kind, found: Option<(Arc<dyn Device>, usize)>| {
+        found.map(|(view, records)| Replayed { view, kind, records })
+    };
+    Ok(match of(JournalKind::Solaris, lufs::view(device, superblock)?) {
+        None => of(JournalKind::Gjournal, gjournal::view(device, superblock)?),
+        solaris => solaris,
+    })
 }
 
 impl Superblock {

@@ -81,6 +81,7 @@ pub fn journal(device: &Arc<dyn Device>, clock: &Arc<dyn Clock>) -> Result<Journ
         match kind {
             JournalKind::SoftUpdates => soft_updates(&overlay, clock, &superblock),
             JournalKind::Solaris => solaris(&overlay, clock, &superblock),
+            JournalKind::Gjournal => Err(useless("FreeBSD has to bring it into place")),
         }
     };
     match found() {

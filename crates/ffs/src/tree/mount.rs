@@ -12,7 +12,7 @@ use crate::format::layout::{Layout, ROOT_INO};
 use crate::format::superblock::Superblock;
 use crate::log::LogUse;
 use crate::log::locate::{FoundLog, LogPlace, foreign_order};
-use crate::log::lufs::solaris_view;
+use crate::log::{Replayed, replayed};
 use crate::volume::runs::Allocation;
 use crate::volume::{State, Volume};
 use rand::SeedableRng;
@@ -153,10 +153,10 @@ impl Ffs {
                 look.refuse_quotas(&options.quotas)?;
             }
         }
-        let solaris = solaris_view(&device, &superblock)?;
-        let device = match (&found, &solaris) {
-            // Nothing writes to it as long as it has that log.
-            (_, Some((view, _))) => view.clone(),
+        let foreign = replayed(&device, &superblock)?;
+        let device = match (&found, &foreign) {
+            // Nothing writes to it as long as it has that journal.
+            (_, Some(Replayed { view, .. })) => view.clone(),
             (FoundLog::Recovery(replay), None) if read_only => replay.view(device)?,
             (FoundLog::Recovery(replay), None) => {
                 log::info!("{}: recovering {} blocks from the log", device.info().name, replay.blocks());
@@ -165,11 +165,11 @@ impl Ffs {
             }
             _ => device,
         };
-        if let Some((_, deltas)) = solaris {
-            log_at_open.replayed_blocks = Some(deltas).filter(|&deltas| deltas > 0);
+        if let Some(Replayed { records, .. }) = foreign {
+            log_at_open.replayed_blocks = Some(records).filter(|&records| records > 0);
         }
-        if solaris.is_some() || matches!(found, FoundLog::Recovery(_)) {
-            // NetBSD and Solaris log the superblock too.
+        if foreign.is_some() || matches!(found, FoundLog::Recovery(_)) {
+            // All of these log the superblock too.
             let dialect = superblock.dialect;
             superblock = Superblock::salvage(&*device)?;
             superblock.set_dialect(dialect);
