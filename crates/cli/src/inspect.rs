@@ -1,12 +1,12 @@
-//! Opening a fast file system for the commands that look inside without a mount.
+//! Opening a file system for the commands that look inside without a mount.
 
 use crate::error::Result;
 use crate::{image, logger, text};
 use spindle::OpenOptions;
 use spindle::detect::Kind;
-use spindle::inspect::{Opened, open};
+use spindle::inspect::{Opened, OpenedOld, open};
 
-/// Options of the commands that look inside a fast file system.
+/// Options of the commands that look inside a file system.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct InspectArgs {
     /// The system of the file system, if detection is in doubt: freebsd, netbsd, openbsd, sun …
@@ -36,6 +36,17 @@ pub fn open_to_read(image: &str, args: InspectArgs) -> Result<Opened> {
             let missing = salvaged.missing_bytes;
             logger::note(format_args!("{image}: ends {missing} bytes before the file system does"));
         }
+    }
+    Ok(opened)
+}
+
+/// Opens the image for reading if it has an old file system, and says on standard error what is
+/// guessed of it; none if it has anything else.
+pub fn open_old(image: &str, args: InspectArgs) -> Result<Option<OpenedOld>> {
+    let options = OpenOptions { kind: args.dialect, superblock: args.superblock, ..OpenOptions::read_only() };
+    let opened = spindle::inspect::open_old(&image::find(image)?, &options)?;
+    if let Some(why) = opened.as_ref().and_then(|opened| opened.detected.unusable.as_ref()) {
+        logger::note(format_args!("{image}: read with a guessed super-block: {why}"));
     }
     Ok(opened)
 }

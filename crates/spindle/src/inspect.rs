@@ -1,4 +1,4 @@
-//! Opening a fast file system to look inside, without a mount.
+//! Opening a fast or an old file system to look inside, without a mount.
 
 use crate::check::LogEffect;
 use crate::detect::{Found, detect_damaged};
@@ -42,6 +42,28 @@ pub fn open(spec: &Spec, options: &OpenOptions) -> Result<Opened> {
     };
     let superblock = find(&*device).context(spec)?;
     Ok(Opened { device, superblock, log })
+}
+
+/// An old file system that is open to be looked at.
+pub struct OpenedOld {
+    /// Its device.
+    pub device: Arc<dyn Device>,
+    /// Its super-block, or one that was guessed.
+    pub detected: Box<spindle_v7::Detected>,
+}
+
+/// Opens what is in `spec` for reading if it is an old file system; none if it is anything else.
+/// Of the options, the kind of file system counts.
+///
+/// # Errors
+/// If another program is writing it; those of reading.
+pub fn open_old(spec: &Spec, options: &OpenOptions) -> Result<Option<OpenedOld>> {
+    let device = open_device(spec)?;
+    Ok(match detect_damaged(&*device, options.kind, options.superblock) {
+        Ok(Found::Old(detected)) => Some(OpenedOld { device, detected }),
+        // What else there is, and what is wrong with it, is reported by who opens that.
+        Ok(_) | Err(_) => None,
+    })
 }
 
 /// Returns what a device holds after a replay of its log, and no more than that: what a mount would

@@ -16,6 +16,7 @@
 
 pub mod check;
 mod format;
+pub mod inspect;
 pub mod newfs;
 mod tree;
 mod volume;

@@ -9,7 +9,8 @@ use spindle_conformance::random::seed;
 use spindle_device::{AlignedBuf, Device, Info, MemoryDevice, Request, Result, Ticket};
 use spindle_ondisk::Endian;
 use spindle_v7::check::{Options, check, repair};
-use spindle_v7::{Block, Format, OpenOptions, V7};
+use spindle_v7::inspect::Inspector;
+use spindle_v7::{Block, Detected, Format, OpenOptions, Superblock, V7};
 use spindle_vfs::{
     FallocateMode, FileKind, FileSystem, Ino, NewNode, Privilege, Rdev, RenameMode, Seek, SetAttr,
 };
@@ -127,6 +128,25 @@ fn work(fs: &V7, victim: &Victim) {
     fs.forget(file, 10);
 }
 
+/// Asks everything that there is to ask about an image. Each question is bounded by itself.
+fn look(device: &Counting, detected: &Detected, victim: &Victim) {
+    let Ok(inspector) = Inspector::new(device, detected) else { return };
+    let survey = inspector.survey();
+    device.within_bounds("survey");
+    assert_eq!(survey.uses.len(), inspector.layout().s_fsize as usize);
+    let _ = inspector.deleted();
+    device.within_bounds("deleted");
+    for ino in [0, 1, 2, victim.dir, victim.file, victim.other, u16::MAX] {
+        let _ = (inspector.inode(ino), inspector.blocks(ino), inspector.entries(ino));
+        device.within_bounds("an inode");
+    }
+    let _ = inspector.lookup(b"/dir/../dir/./file");
+    for block in [0, inspector.layout().s_isize, inspector.layout().s_fsize, u32::MAX] {
+        let _ = (inspector.block(block), inspector.owners(block), inspector.is_free(block));
+        device.within_bounds("a block");
+    }
+}
+
 /// Promise: no damage causes a panic or an endless loop; reading writes nothing; what a check calls
 /// undamaged is recognised and can be written; after a repair the only findings are those that it
 /// cannot repair.
@@ -149,6 +169,9 @@ fn damaged_at_random() {
                 fs.unmount().unwrap();
             }
             device.within_bounds("reading");
+        }
+        if let Ok(detected) = Superblock::open(&*device, format) {
+            look(&device, &detected, &victim);
         }
         let options = Options { format, ..Options::default() };
         let checked = check(&*device, &options, &mut |_| ());

@@ -2,13 +2,14 @@
 
 mod edit;
 mod files;
+mod old;
 mod parse;
 mod session;
 mod structures;
 
 use crate::error::{Context, Failure, Result};
 use crate::image::WriteArgs;
-use crate::inspect::{InspectArgs, open_to_read, open_to_write};
+use crate::inspect::{InspectArgs, open_old, open_to_read, open_to_write};
 use crate::interruptible::Interruptible;
 use crate::{interrupt, logger};
 pub use files::holds_data;
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Look inside a UFS file system, structure by structure
+/// Look inside a UFS, V7 or System V file system, structure by structure
 ///
 /// Shows superblock, groups, inodes, directories and blocks as they stand on the disk, in the
 /// manner of fsdb(8) and debugfs(8), also of damaged images. The commands come from the command
@@ -56,7 +57,10 @@ use std::sync::Arc;
     deleted                  deleted names and inodes, as find-deleted
     help; quit
 
-    With -w:
+    On V7 and System V: super, inode, block N [dir|indirect], ls, blocks, owner,
+    testb, free (the free list), deleted, help and quit; paths are from the root.
+
+    With -w, on UFS:
     set INODE FIELD VALUE    set a field, named as \"inode\" shows it; di_ can be left out
     setsuper FIELD VALUE     set a field of the superblock, named as \"super\" shows it
     clri INODE               make an inode a free one
@@ -104,29 +108,37 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // A long read ends after a signal, but no change is left half done.
         opened.device = Arc::new(Interruptible(opened.device));
         Session::new(opened, Some(editor.context(&args.image)?))
+    } else if let Some(opened) = open_old(&args.image, args.read)? {
+        let session = old::Session::new(&opened).context(&args.image)?;
+        return run_commands(args, &mut |line| session.run_line(line));
     } else {
         Session::new(open_to_read(&args.image, args.read)?, None)
     };
+    run_commands(args, &mut |line| session.run_line(line))
+}
+
+/// Runs the commands of the command line, of a file, or those that come from standard input.
+fn run_commands(args: &Args, run_line: &mut dyn FnMut(&str) -> Result<Outcome>) -> Result<ExitCode> {
     if !args.command.is_empty() {
-        session.run_line(&args.command.join(" ")).context(&args.image)?;
+        run_line(&args.command.join(" ")).context(&args.image)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(file) = &args.file {
         let text = std::fs::read_to_string(file).context(file.display())?;
         for (n, line) in (1..).zip(text.lines()) {
-            match session.run_line(line).context(format_args!("{} line {n}", file.display()))? {
+            match run_line(line).context(format_args!("{} line {n}", file.display()))? {
                 Outcome::Quit => break,
                 Outcome::Continue => interrupt::check()?,
             }
         }
         return Ok(ExitCode::SUCCESS);
     }
-    prompt(&mut session)?;
+    prompt(run_line)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the commands on standard input; at a terminal it asks for each and goes on after a failure.
-fn prompt(session: &mut Session) -> Result<()> {
+fn prompt(run_line: &mut dyn FnMut(&str) -> Result<Outcome>) -> Result<()> {
     let asks = std::io::stdin().is_terminal();
     let mut input = BufReader::new(interrupt::Reader(std::io::stdin()));
     let mut line = String::new();
@@ -141,7 +153,7 @@ fn prompt(session: &mut Session) -> Result<()> {
             return Ok(());
         }
         number += 1;
-        match session.run_line(&line) {
+        match run_line(&line) {
             Ok(Outcome::Continue) => {}
             Ok(Outcome::Quit) => return Ok(()),
             Err(failure @ Failure::Message { .. }) if asks => logger::failure(&failure),

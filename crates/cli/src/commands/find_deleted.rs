@@ -1,9 +1,10 @@
 //! `spindle find-deleted`
 
+pub mod old;
 mod save;
 
 use crate::error::{Context, Failure, Result};
-use crate::inspect::{InspectArgs, open_to_read};
+use crate::inspect::{InspectArgs, open_old, open_to_read};
 use crate::interruptible::Interruptible;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -14,7 +15,7 @@ use spindle_ffs::inspect::{Deleted, DeletedInode, DeletedName, Inode, InodeNow, 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Find deleted files in a UFS file system
+/// Find deleted files in a UFS, V7 or System V file system
 ///
 /// Lists names that were removed from directories and whose bytes are still there, with the inode
 /// that they named and what it is now; inodes that are free but still have pointers to their
@@ -27,6 +28,9 @@ use std::process::ExitCode;
 /// manifest.json, which says for each how sure it is. Blocks that are in use again are not copied,
 /// and are holes in the file. Nothing is written to the image. If a signal ends it, the manifest
 /// lists what was saved until then.
+///
+/// On V7 and System V names keep their bytes when they are removed, but not the number of the
+/// inode. --save is for UFS only.
 ///
 /// A block that is free now may have been used for another file since; nothing on the disk says
 /// so. Look at what was saved before you trust it.
@@ -110,6 +114,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(dir) = &args.save {
         interrupt::watch()?;
         save::check(dir)?;
+    }
+    if let Some(opened) = open_old(&args.image, args.read)? {
+        return old::run(args, &opened);
     }
     let opened = open_to_read(&args.image, args.read)?;
     let device = Interruptible(&*opened.device);

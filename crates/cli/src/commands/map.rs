@@ -1,11 +1,12 @@
 //! `spindle map`
 
 pub mod file;
+pub mod old;
 mod picture;
 mod svg;
 
 use crate::error::{Context, Failure, Result};
-use crate::inspect::{InspectArgs, open_to_read};
+use crate::inspect::{InspectArgs, open_old, open_to_read};
 use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -20,7 +21,7 @@ const SVG_GRID: (u32, u32) = (96, 128);
 /// Groups that are listed one a line, unless all are asked for.
 const GROUPS_LISTED: usize = 24;
 
-/// Show what is where in a UFS file system
+/// Show what is where in a UFS, V7 or System V file system
 ///
 /// Shows a map of the disk, how full each cylinder group is, the runs of free blocks by length, and
 /// how fragmented the files are; with a path, where that file lies: its runs in the order of the
@@ -30,6 +31,9 @@ const GROUPS_LISTED: usize = 24;
 /// for. A row begins with a cylinder group, whose number stands in front of it, or goes on with it;
 /// if there are many groups, a row holds several.
 ///
+/// V7 and System V have no cylinder groups: their map counts blocks, and shows what is free from
+/// the free list. Blocks that are neither free nor in a file are shown as unknown.
+///
 /// Everything is counted from the inodes and the maps of the groups, not from the counts that the
 /// file system keeps. Damage is left out and reported at the end.
 #[derive(clap::Args, Debug)]
@@ -38,6 +42,8 @@ const GROUPS_LISTED: usize = 24;
     first, the share that follow the block before on the disk. That of the file system counts
     the blocks of all regular files. 1.00 is contiguous, 0.00 scattered. The fragments at the
     end of a file count as a block.
+    On V7 and System V the interleave of the free list (see info) parts the blocks of files
+    on purpose, so that a score near 0 is usual.
     The bars and the map have colours on a terminal, unless NO_COLOR is set.
 
 EXIT CODES
@@ -120,6 +126,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(svg) = &args.svg {
         outfile::check(svg, Kind::Picture, args.out.force)?;
     }
+    if let Some(opened) = open_old(&args.image, args.read)? {
+        return old::show(args, &opened);
+    }
     let opened = open_to_read(&args.image, args.read)?;
     let mut inspector = Inspector::new(&*opened.device, &opened.superblock);
     if let Some(path) = &args.path {
@@ -168,6 +177,11 @@ fn damage(args: &Args, survey: &Survey) -> Result<ExitCode> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
+    damaged(args, &found)
+}
+
+/// Fails if something was found that is damaged.
+fn damaged(args: &Args, found: &[String]) -> Result<ExitCode> {
     if found.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

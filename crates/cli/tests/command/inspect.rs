@@ -90,8 +90,58 @@ fn map_shows_a_file() {
     assert_eq!(blocks, found["data"]["blocks"].as_u64().unwrap());
     bench.fails("map a.img /none", 1, &["a.img", "/none", "no such file"]);
     bench.ok("newfs -t v7 -s 1m old.img");
-    for command in ["map", "debug", "find-deleted"] {
-        bench.fails(&format!("{command} old.img"), 1, &["old.img", "only for UFS1 and UFS2"]);
+    bench.fails("debug -w old.img super", 1, &["old.img", "only for UFS1 and UFS2"]);
+}
+
+/// Promise: on V7 and System V, map and debug show the same of a file, whose blocks have its bytes
+/// and belong to it; damage is reported, and nothing is written.
+#[test]
+fn old_file_systems_are_looked_into() {
+    for format in ["v7", "sysv"] {
+        let bench = Bench::new();
+        let content: Vec<u8> = (0..90_000_u32).map(|n| (n / 3).to_le_bytes()[0]).collect();
+        bench.write("src/dir/big", &content);
+        bench.write("src/small", "small\n");
+        bench.ok(&format!("newfs -t {format} -s 1m a.img"));
+        bench.ok("import src a.img");
+        let before = std::fs::read(bench.path("a.img")).unwrap();
+        let shown = bench.ok("map a.img");
+        assert!(shown.contains("free") && shown.contains("2 files, 1 of several blocks"), "{shown}");
+        let found = bench.json("map --json a.img");
+        let uses = found["uses"].as_array().unwrap().iter().map(|used| used[1].as_u64().unwrap());
+        assert_eq!(uses.sum::<u64>(), found["blocks"].as_u64().unwrap());
+        assert_eq!(found["map"].as_str().unwrap().len() as u64, found["blocks"].as_u64().unwrap());
+        let file = bench.json("map --json a.img /dir/big");
+        let run = &file["runs"][0];
+        let (block, bytes) = (run["block"].as_u64().unwrap(), found["block_bytes"].as_u64().unwrap());
+        let from = usize::try_from(block * bytes).unwrap();
+        assert_eq!(before[from..from + 100], content[..100]);
+        let ino = file["inode"].as_u64().unwrap();
+        let shown = bench.ok(&format!("debug a.img owner {block}"));
+        assert_eq!(shown, format!("block {block} is block 0 of inode {ino}\n"));
+        let shown = bench.shell(&format!(
+            "printf 'super; inode /dir/big\nls /dir; blocks /dir/big\ntestb {block}; free; deleted; block {block}\n' \
+             | {} debug a.img",
+            env!("CARGO_BIN_EXE_spindle")
+        ));
+        for text in ["s_isize", "di_size    90000", " big\n", "not on the free list", "no deleted names"] {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+        bench.fails("debug a.img inode 60000", 1, &["inodes are numbered"]);
+        bench.fails("debug a.img group 0", 1, &["no such command on this file system"]);
+        bench.fails("map --svg x.svg a.img", 2, &["for UFS"]);
+        bench.fails("find-deleted --save found a.img", 2, &["--save is for UFS"]);
+        assert!(bench.ok("find-deleted a.img").contains("no deleted inodes"));
+        assert!(before == std::fs::read(bench.path("a.img")).unwrap(), "something has written");
+        // An address outside the file system.
+        let inode = bench.ok("debug a.img inode /dir/big");
+        let words: Vec<_> = inode.lines().next().unwrap().split_whitespace().collect();
+        let number = |n: usize| words[n].trim_end_matches([',', ':']).parse::<u64>().unwrap();
+        let at = number(4) * bytes + number(7) + 12;
+        bench.shell(&format!(
+            "printf '\\377\\377\\377' | dd of=a.img bs=1 seek={at} conv=notrunc status=none"
+        ));
+        bench.fails("map a.img", 1, &["1 pointers that lead nowhere"]);
     }
 }
 

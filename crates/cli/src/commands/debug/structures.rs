@@ -140,7 +140,7 @@ pub fn block(session: &mut Session, out: &mut Output, words: &[String]) -> Resul
     let frags = u32::try_from(frags).unwrap_or(1);
     let bytes = inspector.block(frag, frags)?;
     match words.get(1).map(String::as_str) {
-        None => dump(out, layout.byte(Frag(frag)), &bytes),
+        None => hexdump(out, layout.byte(Frag(frag)), &bytes),
         Some("dir") => {
             for slot in joined(inspector.directory_slots(&bytes)) {
                 show_slot(out, &slot)?;
@@ -204,7 +204,7 @@ fn show_slot(out: &mut Output, slot: &Slot) -> Result<()> {
 }
 
 /// Prints bytes in hexadecimal and as text; lines that repeat are one `*`.
-fn dump(out: &mut Output, base: u64, bytes: &[u8]) -> Result<()> {
+pub fn hexdump(out: &mut Output, base: u64, bytes: &[u8]) -> Result<()> {
     let mut last: Option<&[u8]> = None;
     let mut starred = false;
     for (n, line) in bytes.chunks(DUMP_LINE).enumerate() {

@@ -26,16 +26,16 @@ pub fn size() -> (u32, u32) {
 }
 
 /// The colours of the map, or none.
-struct Paint(bool);
+pub(super) struct Paint(bool);
 
 impl Paint {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && std::io::stdout().is_terminal())
     }
 
     /// Returns cells as text: each run of one use in its colour.
-    fn cells(&self, cells: &[Option<Use>]) -> String {
+    pub(super) fn cells(&self, cells: &[Option<Use>]) -> String {
         let mut text = String::new();
         for run in cells.chunk_by(|a, b| a == b) {
             let letters: String = run.iter().map(|cell| cell.map_or(' ', Use::letter)).collect();
@@ -98,7 +98,7 @@ fn show_legend(out: &mut Output, paint: &Paint, layout: &Layout, survey: &Survey
 
 /// Returns a part of a whole in percent.
 #[allow(clippy::cast_precision_loss)] // For people.
-fn percent(part: u64, whole: u64) -> f64 {
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
 
