@@ -2,15 +2,17 @@
 
 use crate::failure::Result;
 use crate::image::parse_kind;
+use crate::messages::quietly;
 use crate::work::{check_exists, work};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use spindle::detect::{Found, detect, detect_damaged, version_name};
 use spindle::image::open_device_unlocked;
+use spindle::newfs::clock;
 use spindle::text::encoded;
 use spindle::{Spec, partition};
 use spindle_device::{Device, Partition, Window, partitions as table_of};
-use spindle_ffs::Version;
+use spindle_ffs::{Ffs, Version};
 use spindle_ondisk::Endian;
 use spindle_vfs::{Error as FsError, Objection};
 use std::sync::Arc;
@@ -25,7 +27,7 @@ pub fn info(py: Python<'_>, image: &str, superblock: Option<u64>, dialect: Optio
         let device = open_device_unlocked(&spec)?;
         let kind = dialect.map(parse_kind).transpose()?;
         let found = spindle::Context::context(detect_damaged(&*device, kind, superblock), &spec)?;
-        let mut report = report(&found, &*device)?;
+        let mut report = report(&found, &device)?;
         report["image"] = spec.to_string().into();
         Ok(report.to_string())
     })
@@ -95,11 +97,13 @@ fn objections_of(objections: &[Objection]) -> Value {
 }
 
 /// Returns what a file system says of itself. The names are those of `spindle info --json`.
-fn report(found: &Found, device: &dyn Device) -> Result<Value> {
+fn report(found: &Found, device: &Arc<dyn Device>) -> Result<Value> {
     let mut report = match found {
         Found::Ffs(superblock) => {
             let (fs, layout) = (&superblock.fs, &superblock.layout);
-            let objections = superblock.objections(device)?;
+            // As a mount would find it, which reports what it meets.
+            let writing = || Ffs::objections_to_writing(superblock, device, &clock(None));
+            let objections = quietly(writing)?;
             let totals = superblock.totals();
             let frags = totals.cs_nbfree.saturating_mul(layout.fs_frag.into());
             let frags = u64::try_from(frags.saturating_add(totals.cs_nffree)).unwrap_or(0);
@@ -143,7 +147,7 @@ fn report(found: &Found, device: &dyn Device) -> Result<Value> {
         Found::Old(found) => {
             let superblock = &found.superblock;
             let (format, layout) = (superblock.format, superblock.layout()?);
-            let objections = found.objections(device);
+            let objections = found.objections(&**device);
             let is_known = found.unusable.is_none();
             json!({
                 "family": "old",

@@ -6,6 +6,7 @@
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::prelude::*;
 use spindle_clock::Mutex;
+use std::cell::Cell;
 
 /// Messages that are kept at most, in case that nobody comes to pass them on.
 const MOST: usize = 1000;
@@ -20,6 +21,9 @@ impl Log for Kept {
     }
 
     fn log(&self, record: &Record<'_>) {
+        if QUIET.get() {
+            return;
+        }
         let mut kept = self.0.lock();
         if kept.len() < MOST {
             // The text may contain names from an image.
@@ -29,6 +33,19 @@ impl Log for Kept {
     }
 
     fn flush(&self) {}
+}
+
+thread_local! {
+    /// What this thread logs is not kept.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `work`, whose messages are not kept: its result says the same.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let before = QUIET.replace(true);
+    let result = work();
+    QUIET.set(before);
+    result
 }
 
 /// Begins to keep messages.

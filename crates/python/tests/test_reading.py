@@ -217,6 +217,15 @@ class Reading(Case):
         with open(name, "rb") as file:
             return file.read()
 
+    def test_snapshots_are_no_objection(self) -> None:
+        """Promise: info says of a file system with snapshots what opening it to write finds."""
+        path = self.newfs(size=64 * MIB)
+        spindle("snapshot", "make", path, "/.snap/monday")
+        found = spindle_fs.info(path)
+        self.assertEqual((found["writable"], found["objections"]), (True, []))
+        with spindle_fs.open(path, writable=True) as image:
+            self.assertEqual(image.objections, [])
+
     def test_space(self) -> None:
         """Promise: space and inodes are those of `spindle df`."""
         name = self.newfs()
