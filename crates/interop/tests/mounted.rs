@@ -192,8 +192,8 @@ fn overlay(at: &Path) -> Result<()> {
     run(command("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(at)).map(drop)
 }
 
-/// Promise: a mount is the upper directory of an overlayfs: what is removed, renamed and replaced in
-/// it stays so when it is mounted again, and the lower one does not change.
+/// Promise: a mount is the upper directory of an overlayfs: what is removed, renamed and replaced
+/// in it stays so when it is mounted again, and the lower one does not change.
 #[test]
 fn the_upper_directory_of_an_overlay() -> Result<()> {
     for (newfs, mode) in [(UFS2, THROUGH), (UFS2, BACK), (MFS, THROUGH)] {

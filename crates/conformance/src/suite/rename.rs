@@ -265,8 +265,9 @@ pub(super) fn exchange_refuses(b: &mut Bench<'_>) {
     assert_eq!((b.at(root, "file"), b.nlink(file)), (file, 1));
 }
 
-/// Promise: WHITEOUT moves any name, over another or not, and leaves in its place a character device
-/// 0, 0 of the owner that is asked for, which can be removed; otherwise all is as without it.
+/// Promise: WHITEOUT moves any name, over another or not, and leaves in its place a character
+/// device 0, 0 of the owner that is asked for, which can be removed; otherwise all is as without
+/// it.
 pub(super) fn whiteouts_take_the_old_name(b: &mut Bench<'_>) {
     let root = b.root();
     let whiteout = RenameMode::Whiteout { uid: 7, gid: 8 };

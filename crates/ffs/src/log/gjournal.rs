@@ -74,7 +74,8 @@ structure! {
     pub struct GjournalRecord: 25 {
         /// `GJRHDR` and a zero.
         0 jrh_magic: [u8; 7],
-        /// The number of its journal.
+        /// The number of its journal. `g_journal_record_header_encode` leaves out four bytes
+        /// behind it, which the packed structure does not have.
         7 jrh_journal_id: u32,
         /// Entries, at most [`GjournalRecord::MOST`].
         15 jrh_nentries: u16,
@@ -259,8 +260,8 @@ impl<'a> Journal<'a> {
         Ok(bytes)
     }
 
-    /// Returns the entries of a record of the journal `id` whose bytes begin at `from`; `None` if it
-    /// is not one that FreeBSD can have written.
+    /// Returns the entries of a record of the journal `id` whose bytes begin at `from`; `None` if
+    /// it is not one that FreeBSD can have written.
     fn record(&self, bytes: &[u8], id: u32, from: u64) -> Option<Vec<GjournalEntry>> {
         let head = GjournalRecord::decode(bytes, Endian::Little);
         let count = usize::from(head.jrh_nentries);

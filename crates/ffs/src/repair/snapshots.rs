@@ -33,9 +33,9 @@ struct Share {
     claimed: Vec<u64>,
 }
 
-/// Gives the snapshots that the `superblock` of the planned state lists what they need. `used` are the fragments
-/// that were in use before the repair; `kept` gets those that snapshots need. Returns false if they
-/// need nothing more.
+/// Gives the snapshots that the `superblock` of the planned state lists what they need. `used` are
+/// the fragments that were in use before the repair; `kept` gets those that snapshots need. Returns
+/// false if they need nothing more.
 ///
 /// # Errors
 /// [`Error::Unsupported`] if there is no space; device errors.

@@ -81,9 +81,9 @@ fn torture_cut_repairs() {
     }
 }
 
-/// Promise: if a write or a flush fails, once or from then on, a repair and its undoing say so; then
-/// another repair comes to a file system without damage, with the same contents of all files, and
-/// the undo file to the image as it was.
+/// Promise: if a write or a flush fails, once or from then on, a repair and its undoing say so;
+/// then another repair comes to a file system without damage, with the same contents of all files,
+/// and the undo file to the image as it was.
 #[test]
 fn torture_failed_repairs() {
     let seed = seed();
