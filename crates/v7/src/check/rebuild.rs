@@ -33,25 +33,58 @@ pub(super) fn superblock(device: &dyn Device, format: Format) -> Result<Detected
 /// # Errors
 /// [`spindle_vfs::Error::Corrupt`] if the sizes are impossible; device errors.
 pub(super) fn end(device: &dyn Device, superblock: &Superblock, layout: &Layout) -> Result<u32> {
+    let used = used(device, superblock, layout)?;
+    let mut blocks = (layout.s_isize..layout.s_fsize).map(Block);
+    let last = blocks.rfind(|block| used.has(*block));
+    let mut end = last.map_or(layout.s_isize + 1, |last| last.0 + 1);
+    let mut at = layout.s_isize;
+    while at < end {
+        let last = last_linked(device, layout, &used, Block(at))?;
+        end = end.max(last.map_or(end, |last| last + 1));
+        at += 1;
+    }
+    Ok(end)
+}
+
+/// Returns true if a link of the free list that is before block `end` names a block behind it, in a
+/// file system with the sizes of `layout`.
+///
+/// # Errors
+/// As [`end`].
+pub(super) fn is_linked_beyond(
+    device: &dyn Device,
+    superblock: &Superblock,
+    layout: &Layout,
+    end: u32,
+) -> Result<bool> {
+    let used = used(device, superblock, layout)?;
+    for at in (layout.s_isize..end).map(Block) {
+        if last_linked(device, layout, &used, at)?.is_some_and(|last| last >= end) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the blocks that the files of a file system with the sizes of `layout` have.
+fn used(device: &dyn Device, superblock: &Superblock, layout: &Layout) -> Result<BlockMap> {
     let mut superblock = superblock.clone();
     superblock.set_sizes(layout);
     let detected = Detected { superblock, others: Vec::new(), unusable: None };
     let mut checker = Checker::new(device, &detected, 0)?;
     checker.check_inodes();
-    let used = &checker.used;
-    let mut blocks = (layout.s_isize..layout.s_fsize).map(Block);
-    let last = blocks.rfind(|block| used.has(*block));
-    let mut end = last.map_or(layout.s_isize + 1, |last| last.0 + 1);
-    let mut at = layout.s_isize;
-    let mut bytes = vec![0; layout.bsize()];
-    while at < end {
-        if !used.has(Block(at)) {
-            device.read_at(layout.byte(Block(at)), &mut bytes)?;
-            end = end.max(last_in_link(layout, used, &bytes).map_or(end, |last| last + 1));
-        }
-        at += 1;
+    Ok(checker.used)
+}
+
+/// Returns the greatest address in a block, if no file has it and it is a full link of the free
+/// list.
+fn last_linked(device: &dyn Device, layout: &Layout, used: &BlockMap, block: Block) -> Result<Option<u32>> {
+    if used.has(block) {
+        return Ok(None);
     }
-    Ok(end)
+    let mut bytes = vec![0; layout.bsize()];
+    device.read_at(layout.byte(block), &mut bytes)?;
+    Ok(last_in_link(layout, used, &bytes))
 }
 
 /// Returns the greatest address in a block that is a full link of the free list: it holds distinct

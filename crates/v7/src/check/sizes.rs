@@ -50,10 +50,9 @@ pub(super) fn better(device: &dyn Device, detected: &Detected) -> Result<Option<
     let first = first_data_block(device, &reaching(own.s_isize))?;
     let witnesses = plausible_inodes(device, &reaching(first), first.max(own.s_isize).min(blocks))?;
     // A free list that is whole with other sizes than its own speaks against those.
-    let (mut listed, whole) = free_list(device, superblock, &reaching(own.s_isize));
-    if whole.is_err() {
-        listed = BlockMap::new(&own);
-    }
+    let (found, whole) = free_list(device, superblock, &reaching(own.s_isize));
+    let found_beyond = count(&found, own.s_fsize..blocks);
+    let listed = if whole.is_ok() { found } else { BlockMap::new(&own) };
     // Behind the last inode is something else.
     let inodes_end = end_of_inodes(device, &reaching(first.max(own.s_isize).min(blocks)))?;
     let contradictions = |layout: &Layout| -> usize {
@@ -65,10 +64,14 @@ pub(super) fn better(device: &dyn Device, detected: &Detected) -> Result<Option<
         let of_inodes = usize::from(layout.s_isize > inodes_end);
         witnesses.iter().map(of_witness).sum::<usize>() + of_list / LISTED + of_inodes
     };
-    // Behind the file system may be another one, so it takes more to make this one larger.
+    // Behind the file system may be another one, so it takes more to make this one larger: many
+    // files, the free list, or some files and a part of the free list.
     let beyond = witnesses.iter().filter(|witness| witness.greatest >= own.s_fsize).count();
     let may_grow = beyond >= CONTRADICTIONS_MIN.max(witnesses.len() / 8)
-        || count(&listed, own.s_fsize..blocks) >= CONTRADICTIONS_MIN * LISTED;
+        || count(&listed, own.s_fsize..blocks) >= CONTRADICTIONS_MIN * LISTED
+        || beyond >= CONTRADICTIONS_MIN
+            && (found_beyond >= LISTED
+                || rebuild::is_linked_beyond(device, superblock, &reaching(own.s_isize), own.s_fsize)?);
     let is_short = own.s_fsize > blocks;
     let most = contradictions(&own);
     if is_short {
