@@ -22,10 +22,9 @@ use std::sync::Arc;
 
 /// First serial number of the writes that make the tree; those of workloads are smaller.
 const FIRST_SERIAL: u64 = 1 << 32;
-/// Sectors of the log.
-const LOG_SECTORS: u64 = 112;
-/// Sectors of the log where quotas are inside, whose operations change more of them.
-const LOG_SECTORS_WITH_QUOTAS: u64 = 128;
+/// Sectors of the log: hardly more than are needed where quotas are inside, whose operations change
+/// the most of them.
+const LOG_SECTORS: u64 = 128;
 /// Sectors of the log where an operation may need copies for two snapshots.
 const LOG_SECTORS_WITH_SNAPSHOTS: u64 = 800;
 
@@ -153,7 +152,6 @@ pub fn shapes() -> Vec<Shape> {
         named("ufs2-netbsd", Parameters { dialect: Some(Dialect::NetBsd), ..shape(8192, 1024) }),
         Shape {
             quotas_inside: true,
-            log_sectors: LOG_SECTORS_WITH_QUOTAS,
             ..named("ufs2-netbsd-quotas", Parameters { dialect: Some(Dialect::NetBsd), ..shape(4096, 512) })
         },
         named("ufs1-freebsd", ufs1(Dialect::FreeBsd, Endian::Little)),
