@@ -274,8 +274,33 @@ fn assert_grows_again(medium: &MemoryDevice, bytes: u64, files: &Tree, what: &st
     assert!(tree(&again) == *files && damage(&again).is_empty(), "{what}: again");
 }
 
+/// Lets writes and flushes of `change`, which makes so many of them, fail, once or from then on, and
+/// checks that it says so. Passes what the device holds then to `check`, with and without what was
+/// not flushed.
+fn each_failure(
+    device: &MemoryDevice,
+    count: usize,
+    rng: &mut SmallRng,
+    change: impl Fn(&Arc<dyn Device>) -> Option<Error>,
+    mut check: impl FnMut(&MemoryDevice, &mut SmallRng, &str),
+) {
+    for _ in 0..8 {
+        let at = rng.random_range(0..count);
+        let end = if rng.random() { at + 1 } else { usize::MAX };
+        let what = format!("failed at {at} to {end}");
+        let failing = Arc::new(Recorder::failing(device, at..end));
+        let error = change(&(failing.clone() as Arc<dyn Device>));
+        assert!(matches!(error, Some(Error::Device(_))), "{what}: {error:?}");
+        let events = std::mem::take(&mut *failing.events.lock());
+        for medium in [failing.inner.branch(), cut(device, &events, events.len(), rng)] {
+            check(&medium, rng, &what);
+        }
+    }
+}
+
 /// Promise: wherever the growth is cut, and whatever of the writes since the last flush is lost, a
-/// repair comes to a file system without damage with every file as it was, which can grow again.
+/// repair comes to a file system without damage with every file as it was, which can grow again. If
+/// a write or a flush fails, growth says so, and what is on the disk then is repaired as well.
 #[test]
 fn torture_cut_growth() {
     let seed = seed();
@@ -285,6 +310,7 @@ fn torture_cut_growth() {
     for case in 0..cases {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
+        let name = format!("seed {}: {name}", seed.wrapping_add(case));
         let Some((device, bytes)) = growing(parameters, &mut rng) else { continue };
         let files = tree(&device);
         let recorder = Arc::new(Recorder::over(&device));
@@ -293,7 +319,7 @@ fn torture_cut_growth() {
         }
         cut_ones += 1;
         let events = std::mem::take(&mut *recorder.events.lock());
-        assert_whole(&recorder.inner, &files, name);
+        assert_whole(&recorder.inner, &files, &name);
         let ends: Vec<_> = if events.len() < 60 {
             (1..events.len()).collect()
         } else {
@@ -301,46 +327,15 @@ fn torture_cut_growth() {
             (0..30).map(|_| rng.random_range(1..late)).chain(late..events.len()).collect()
         };
         for end in ends {
-            let what = format!("seed {}: {name}, cut at {end} of {}", seed.wrapping_add(case), events.len());
+            let what = format!("{name}, cut at {end} of {}", events.len());
             assert_grows_again(&cut(&device, &events, end, &mut rng), bytes, &files, &what);
         }
+        let grow = |device: &_| grown(device, bytes).err();
+        each_failure(&device, events.len(), &mut rng, grow, |medium, _, what| {
+            assert_grows_again(medium, bytes, &files, &format!("{name}, {what}"));
+        });
     }
     assert!(cut_ones >= cases / 4, "only {cut_ones} of {cases} have grown");
-}
-
-/// Promise: if a write or a flush fails, once or from then on, growth says so; what is on the disk
-/// then, with or without what was not flushed, is repaired as after a loss of power.
-#[test]
-fn torture_failed_growth() {
-    let seed = seed();
-    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test growfs torture_failed_growth");
-    let all = all();
-    let (cases, mut failed) = (cases(all.len() as u64), 0);
-    for case in 0..cases {
-        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
-        let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
-        let Some((device, bytes)) = growing(parameters, &mut rng) else { continue };
-        let files = tree(&device);
-        let recorder = Arc::new(Recorder::over(&device));
-        if grown(&(recorder.clone() as Arc<dyn Device>), bytes).is_err() {
-            continue;
-        }
-        failed += 1;
-        let count = recorder.events.lock().len();
-        for _ in 0..8 {
-            let at = rng.random_range(0..count);
-            let end = if rng.random() { at + 1 } else { usize::MAX };
-            let what = format!("seed {}: {name}, failed at {at} to {end}", seed.wrapping_add(case));
-            let failing = Arc::new(Recorder::failing(&device, at..end));
-            let error = grown(&(failing.clone() as Arc<dyn Device>), bytes).err();
-            assert!(matches!(error, Some(Error::Device(_))), "{what}: {error:?}");
-            let events = std::mem::take(&mut *failing.events.lock());
-            for medium in [failing.inner.branch(), cut(&device, &events, events.len(), &mut rng)] {
-                assert_grows_again(&medium, bytes, &files, &what);
-            }
-        }
-    }
-    assert!(failed >= cases / 4, "only {failed} of {cases} have grown");
 }
 
 /// Promise: on sectors of any size, what has grown has the groups, the space and the inodes that

@@ -1,6 +1,6 @@
 //! File systems that are made smaller: every format and dialect, to any size, also when it is cut.
 
-use super::{BY, all, assert_whole, cases, enlarged, fill, images, mount};
+use super::{BY, all, assert_whole, cases, each_failure, enlarged, fill, images, mount};
 use crate::victim::{Tree, checked, clock, damage, tree};
 use rand::rngs::{SmallRng, StdRng};
 use rand::{Rng, SeedableRng};
@@ -196,7 +196,8 @@ fn assert_finished(
 
 /// Promise: wherever shrinking is cut, and whatever of the writes since the last flush is lost, it
 /// is finished as `fsck -p` does it, also if that is cut, or nothing has happened; the file system
-/// has the old or the new size, every file with all its names, and no damage.
+/// has the old or the new size, every file with all its names, and no damage. If a write or a flush
+/// fails, shrinking says so, and what is on the disk then is finished as well.
 #[test]
 fn torture_cut_shrinking() {
     let seed = seed();
@@ -206,6 +207,7 @@ fn torture_cut_shrinking() {
     for case in 0..cases {
         let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
         let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
+        let name = format!("seed {}: {name}", seed.wrapping_add(case));
         let (device, bytes) = shrinkable(parameters, &mut rng);
         let wanted = numberless(&tree(&device));
         let recorder = Arc::new(Recorder::over(&device));
@@ -213,10 +215,14 @@ fn torture_cut_shrinking() {
         done += 1;
         let events = std::mem::take(&mut *recorder.events.lock());
         for end in 1..=events.len() {
-            let what = format!("seed {}: {name}, cut at {end} of {}", seed.wrapping_add(case), events.len());
+            let what = format!("{name}, cut at {end} of {}", events.len());
             let medium = cut(&device, &events, end, &mut rng);
             finished += u64::from(assert_finished(&medium, &plan.sizes, &wanted, &mut rng, &what));
         }
+        let shrink = |device: &_| shrunk(device, bytes).err();
+        each_failure(&device, events.len(), &mut rng, shrink, |medium, rng, what| {
+            assert_finished(medium, &plan.sizes, &wanted, rng, &format!("{name}, {what}"));
+        });
         let medium = cut(&device, &events, events.len() / 2, &mut rng);
         resume(&medium).unwrap();
         let again: Arc<dyn Device> = Arc::new(medium);
@@ -224,40 +230,6 @@ fn torture_cut_shrinking() {
             continue;
         }
         shrunk(&again, bytes).unwrap_or_else(|error| panic!("{name}: again: {error}"));
-    }
-    assert!(done >= cases / 4 && finished >= done, "{done} of {cases} have shrunk, {finished} finished");
-}
-
-/// Promise: if a write or a flush fails, once or from then on, shrinking says so; what is on the
-/// disk then, with or without what was not flushed, is finished as after a loss of power, or
-/// nothing has happened.
-#[test]
-fn torture_failed_shrinking() {
-    let seed = seed();
-    println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test growfs torture_failed_shrinking");
-    let all = all();
-    let (cases, mut done, mut finished) = (cases(all.len() as u64), 0, 0);
-    for case in 0..cases {
-        let mut rng = SmallRng::seed_from_u64(seed.wrapping_add(case));
-        let (name, parameters) = &all[usize::try_from(case).unwrap() % all.len()];
-        let (device, bytes) = shrinkable(parameters, &mut rng);
-        let wanted = numberless(&tree(&device));
-        let recorder = Arc::new(Recorder::over(&device));
-        let Ok(plan) = shrunk(&(recorder.clone() as Arc<dyn Device>), bytes) else { continue };
-        done += 1;
-        let count = recorder.events.lock().len();
-        for _ in 0..8 {
-            let at = rng.random_range(0..count);
-            let end = if rng.random() { at + 1 } else { usize::MAX };
-            let what = format!("seed {}: {name}, failed at {at} to {end}", seed.wrapping_add(case));
-            let failing = Arc::new(Recorder::failing(&device, at..end));
-            let error = shrunk(&(failing.clone() as Arc<dyn Device>), bytes).err();
-            assert!(matches!(error, Some(Error::Device(_))), "{what}: {error:?}");
-            let events = std::mem::take(&mut *failing.events.lock());
-            for medium in [failing.inner.branch(), cut(&device, &events, events.len(), &mut rng)] {
-                finished += u64::from(assert_finished(&medium, &plan.sizes, &wanted, &mut rng, &what));
-            }
-        }
     }
     assert!(done >= cases / 4 && finished >= done, "{done} of {cases} have shrunk, {finished} finished");
 }
