@@ -274,9 +274,9 @@ fn assert_grows_again(medium: &MemoryDevice, bytes: u64, files: &Tree, what: &st
     assert!(tree(&again) == *files && damage(&again).is_empty(), "{what}: again");
 }
 
-/// Lets writes and flushes of `change`, which makes so many of them, fail, once or from then on, and
-/// checks that it says so. Passes what the device holds then to `check`, with and without what was
-/// not flushed.
+/// Lets writes and flushes of `change`, which makes so many of them, fail, once or from then on,
+/// and checks that it says so. Passes what the device holds then to `check`, with and without what
+/// was not flushed.
 fn each_failure(
     device: &MemoryDevice,
     count: usize,
