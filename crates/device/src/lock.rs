@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -132,8 +133,25 @@ pub fn is_writer(pid: u32, path: &Path) -> bool {
 }
 
 fn holders_of(dev: u64, ino: u64) -> Vec<u32> {
-    let Ok(locks) = fs::read_to_string("/proc/locks") else { return Vec::new() };
-    locks.lines().filter_map(|line| holder(line, dev, ino)).collect()
+    let locks = (0..READINGS).filter_map(|_| read_locks().ok()).collect::<String>();
+    let found: BTreeSet<u32> = locks.lines().filter_map(|line| holder(line, dev, ino)).collect();
+    found.into_iter().collect()
+}
+
+/// How often the list of locks is read: where it takes several calls, the kernel goes on at a
+/// position that may be another one by then, so that a lock is left out.
+const READINGS: usize = 3;
+
+/// Reads the list of locks, as much of it at once as the kernel gives.
+fn read_locks() -> std::io::Result<String> {
+    let mut file = File::open("/proc/locks")?;
+    let (mut found, mut bytes) = (String::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(found),
+            len => found.push_str(&String::from_utf8_lossy(&bytes[..len])),
+        }
+    }
 }
 
 /// Parses a line of `/proc/locks`. Returns the process that holds the lock if it is a whole-file
@@ -288,5 +306,26 @@ mod tests {
         assert_eq!(writers(file.path()), [std::process::id()]);
         unlock(file.as_file()).unwrap();
         assert!(!is_writer());
+    }
+
+    /// Promise: the holder of a lock is found at every moment, also while other locks, before it in
+    /// the list of the system, come and go.
+    #[test]
+    fn holders_are_found_while_other_locks_change() {
+        let held = tempfile::NamedTempFile::new().unwrap();
+        lock(held.as_file(), "held", &WHOLE, false).unwrap();
+        let others: Vec<_> = (0..40).map(|_| tempfile::NamedTempFile::new().unwrap()).collect();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    others.iter().for_each(|file| lock(file.as_file(), "other", &WHOLE, false).unwrap());
+                    others.iter().for_each(|file| unlock(file.as_file()).unwrap());
+                }
+            });
+            let missed = (0..500).filter(|_| lock_holders(held.path()) != [std::process::id()]).count();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(missed, 0);
+        });
     }
 }
