@@ -319,8 +319,12 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    others.iter().for_each(|file| lock(file.as_file(), "other", &WHOLE, false).unwrap());
-                    others.iter().for_each(|file| unlock(file.as_file()).unwrap());
+                    for file in &others {
+                        lock(file.as_file(), "other", &WHOLE, false).unwrap();
+                    }
+                    for file in &others {
+                        unlock(file.as_file()).unwrap();
+                    }
                 }
             });
             let missed = (0..500).filter(|_| lock_holders(held.path()) != [std::process::id()]).count();
