@@ -360,7 +360,7 @@ impl Planner {
             // What this makes wrong is no finding that anybody has to agree to.
             self.rounds(wanted, &mut |_| true)?;
         }
-        Ok(true)
+        Err(Error::unsupported("what its snapshots need changes with each round of the repair", COPY))
     }
 
     /// Makes rounds until there is nothing more to do. Returns false if a repair was not agreed to.

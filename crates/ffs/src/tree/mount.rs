@@ -383,7 +383,7 @@ impl Ffs {
         // What could not be freed is on the log's list, for the next mount.
         let all_free = freed.is_ok() && self.volume.pending.frags() == 0;
         if self.volume.is_marked() && self.was_clean {
-            // A repair does not free it where there are snapshots.
+            // Under snapshots that mount frees it, for which the log must be replayed.
             let waits_for_mount = !all_free && self.volume.snapshots.count() > 0;
             if self.volume.is_damaged() && !waits_for_mount {
                 self.volume.write_superblock(State::Damaged)?;
