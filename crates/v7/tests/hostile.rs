@@ -241,3 +241,21 @@ fn a_damaged_count_of_free_inodes() {
         fs.unmount().unwrap();
     }
 }
+
+/// Promise: an i-list with more inodes than numbers can name is read, and counted.
+#[test]
+fn an_ilist_beyond_the_last_number() {
+    let victim = Victim::new(Format::V7);
+    // `s_isize`, and `s_fsize` with the more significant word first, as a PDP-11 has it.
+    let (s_isize, s_fsize) = (u16::try_from(65_536 / 8 + 2).unwrap(), 0x2_0000_u32);
+    victim.change(victim.layout.superblock_at().0, |block| {
+        block[..2].copy_from_slice(&s_isize.to_le_bytes());
+        block[2..4].copy_from_slice(&u16::try_from(s_fsize >> 16).unwrap().to_le_bytes());
+        block[4..6].copy_from_slice(&[0; 2]);
+    });
+    let format = Some(victim.layout.format);
+    let options = OpenOptions { read_only: true, format, ..OpenOptions::default() };
+    let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+    assert_eq!(fs.statfs().unwrap().files, 65_534, "all numbers but 0 and 1");
+    fs.unmount().unwrap();
+}

@@ -67,7 +67,7 @@ impl FileSystem for V7 {
             bfree: space.free_blocks.into(),
             bavail: space.free_blocks.into(),
             reserve: 0,
-            files: u64::from(self.layout().last_ino() + 1 - ROOT_INO),
+            files: u64::from(self.layout().last_ino() - ROOT_INO) + 1,
             ffree: space.free_inodes.into(),
             name_max: u32::try_from(DIRSIZ).unwrap_or(0),
         })
