@@ -102,6 +102,19 @@ impl MemoryDevice {
     }
 }
 
+/// Devices are equal if they have the same size and content. Memory that they share is not read.
+impl PartialEq for MemoryDevice {
+    fn eq(&self, other: &Self) -> bool {
+        let (ours, theirs) = (self.chunks.read().clone(), other.chunks.read().clone());
+        let same = |n: &u64| match (ours.get(n), theirs.get(n)) {
+            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,
+            (Some(one), None) | (None, Some(one)) => one.iter().all(|&byte| byte == 0),
+            (None, None) => true,
+        };
+        self.info.size_bytes == other.info.size_bytes && ours.keys().chain(theirs.keys()).all(same)
+    }
+}
+
 impl Device for MemoryDevice {
     fn info(&self) -> &Info {
         &self.info
@@ -184,5 +197,24 @@ mod tests {
         let (ours, theirs) = (device.to_bytes(), branch.to_bytes());
         assert!(ours[..512] == [8; 512] && ours[512..] == vec![7; (200 << 10) - 512]);
         assert!(theirs[..512] == [7; 512] && theirs[(64 << 10) - 512..(64 << 10) + 512] == [9; 1024]);
+    }
+
+    /// Promise: a branch equals its original until one of them holds other bytes; zeros that were
+    /// written are those that never were.
+    #[test]
+    fn equal_content() {
+        let device = MemoryDevice::from_bytes(&vec![7; 200 << 10]);
+        let branch = device.branch();
+        assert!(device == branch);
+        branch.write_at(0, &[8; 512]).unwrap();
+        assert!(device != branch);
+        branch.write_at(0, &[7; 512]).unwrap();
+        assert!(device == branch);
+        let (zeros, none) = (MemoryDevice::new(1 << 20), MemoryDevice::new(1 << 20));
+        for (byte, equal) in [(1, false), (0, true)] {
+            zeros.write_at(0, &[byte; 512]).unwrap();
+            assert_eq!((zeros == none, none == zeros), (equal, equal));
+        }
+        assert!(none != MemoryDevice::new(2 << 20));
     }
 }

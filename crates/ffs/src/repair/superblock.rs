@@ -109,8 +109,7 @@ impl Round<'_> {
         let own = essentials(&self.checker.superblock.fs, layout);
         let (mut same, mut others) = (1, 0);
         for cgx in 0..layout.fs_ncg {
-            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
-            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+            if let Some(fs) = self.replica(cgx)? {
                 let agrees = essentials(&fs, layout) == own;
                 same += u32::from(agrees);
                 others += u32::from(!agrees);
@@ -133,14 +132,31 @@ impl Round<'_> {
         let own = size(&self.checker.superblock.fs);
         let mut least = (own, layout.fs_ncg);
         for cgx in 0..layout.fs_ncg {
-            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
-            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+            if let Some(fs) = self.replica(cgx)? {
                 least = least.min((size(&fs), fs.fs_ncg));
             }
         }
         // The last group of the smaller size has become longer.
         let groups = least.1.saturating_sub(1)..layout.fs_ncg;
         Ok(least.0 < own && self.are_groups(groups)?)
+    }
+
+    /// Returns the replica of a group: the one at its place, or, as the superblock's own `fs_sblkno`
+    /// may be wrong, one that says itself that it is where it is.
+    fn replica(&self, cgx: u32) -> Result<Option<Fs>> {
+        let layout = self.layout();
+        let own = |raw: &[u8]| decode(raw).filter(|(_, endian)| *endian == layout.endian).map(|(fs, _)| fs);
+        let there = own(&self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?);
+        if there.is_some() {
+            return Ok(there);
+        }
+        // newfs puts them on the first border of a block behind the superblock.
+        let last = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
+        let start = layout.byte(layout.cgstart(cgx));
+        let end = (start + last + SBLOCKSIZE as u64).min(self.image.device.info().size_bytes);
+        let area = self.image.read(start, usize::try_from(end.saturating_sub(start)).unwrap_or(0))?;
+        let mut found = area.windows(SBLOCKSIZE).step_by(layout.fs_fsize as usize).map(own);
+        Ok((0_i32..).zip(&mut found).find_map(|(frag, fs)| fs.filter(|fs| fs.fs_sblkno == frag)))
     }
 
     /// Returns how many replicas agree with the superblock about what never changes, and what most
@@ -150,8 +166,7 @@ impl Round<'_> {
         let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
         for cgx in 0..layout.fs_ncg {
-            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
-            if let Some((fs, _)) = decode(&raw).filter(|(_, endian)| *endian == layout.endian) {
+            if let Some(fs) = self.replica(cgx)? {
                 votes.entry(agreed_fields(&fs, layout)).or_insert((0, fs)).0 += 1;
             }
         }

@@ -6,7 +6,7 @@ use crate::tables;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use spindle_conformance::random::seed;
-use spindle_device::MemoryDevice;
+use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::repair::Scope;
 use spindle_ffs::{Frag, Layout};
 use std::ops::Range;
@@ -46,10 +46,9 @@ fn inodes(image: &Image) -> Vec<(u32, u16)> {
     all.filter(|&(_, kind)| kind != 0).collect()
 }
 
-fn place(image: &Image, target: Target, rng: &mut SmallRng) -> Option<Range<u64>> {
+fn place(image: &Image, inodes: &[(u32, u16)], target: Target, rng: &mut SmallRng) -> Option<Range<u64>> {
     let layout = image.layout();
     let cgx = rng.random_range(0..layout.fs_ncg);
-    let inodes = inodes(image);
     let &(ino, _) = inodes.get(rng.random_range(0..inodes.len()))?;
     let of_kind = |wanted: u16| inodes.iter().filter(move |&&(_, kind)| kind == wanted).map(|&(ino, _)| ino);
     let pick = |all: Vec<u32>, rng: &mut SmallRng| {
@@ -74,41 +73,55 @@ fn place(image: &Image, target: Target, rng: &mut SmallRng) -> Option<Range<u64>
     Some(start_and_len.0..start_and_len.0 + start_and_len.1)
 }
 
-/// Damages some structures. Returns the bytes that may be others now.
-fn hurt(image: &mut Image, rng: &mut SmallRng) -> Vec<Range<u64>> {
-    let good = image.clone();
+/// Changes bytes of a device.
+fn change(device: &MemoryDevice, range: &Range<u64>, edit: impl FnOnce(&mut [u8])) {
+    let sectors = range.start / 512 * 512..range.end.next_multiple_of(512);
+    let mut bytes = vec![0; index(sectors.end - sectors.start)];
+    device.read_at(sectors.start, &mut bytes).unwrap();
+    edit(&mut bytes[index(range.start - sectors.start)..index(range.end - sectors.start)]);
+    device.write_at(sectors.start, &bytes).unwrap();
+}
+
+/// Damages some structures of a device that holds an image. Returns the bytes that may be others
+/// now.
+fn hurt(image: &Image, device: &MemoryDevice, rng: &mut SmallRng) -> Vec<Range<u64>> {
+    let inodes = inodes(image);
     let targets = if rng.random() { NAMES } else { MAPS };
     let mut damaged = Vec::new();
     for _ in 0..[1, 1, 2, 5, 20][rng.random_range(0..5)] {
         let target = targets[rng.random_range(0..targets.len())];
-        let Some(range) = place(&good, target, rng) else { continue };
-        let bytes = &mut image.bytes[index(range.start)..index(range.end)];
-        if rng.random_ratio(1, 10) {
-            // A sector that was lost or written to the wrong place.
-            let at = rng.random_range(0..bytes.len().div_ceil(512)) * 512;
-            let end = bytes.len().min(at + 512);
-            let fill = rng.random();
-            bytes[at..end].fill(fill);
-        } else {
-            for _ in 0..rng.random_range(1..5) {
-                // Most of what matters is at the beginning.
-                let end = [32, 200, bytes.len()][rng.random_range(0..3)].min(bytes.len());
-                let at = rng.random_range(0..end);
-                match rng.random_range(0..5) {
-                    0 => bytes[at] = 0,
-                    1 => bytes[at] = 0xff,
-                    2 => bytes[at] ^= 1 << rng.random_range(0..8),
-                    3 => bytes[at] = rng.random_range(0..16),
-                    _ => {
-                        let end = bytes.len().min(at + 8);
-                        rng.fill_bytes(&mut bytes[at..end]);
-                    }
-                }
-            }
-        }
+        let Some(range) = place(image, &inodes, target, rng) else { continue };
+        change(device, &range, |bytes| overwrite(bytes, rng));
         damaged.push(range);
     }
     damaged
+}
+
+/// Overwrites some bytes of a structure.
+fn overwrite(bytes: &mut [u8], rng: &mut SmallRng) {
+    if rng.random_ratio(1, 10) {
+        // A sector that was lost or written to the wrong place.
+        let at = rng.random_range(0..bytes.len().div_ceil(512)) * 512;
+        let end = bytes.len().min(at + 512);
+        let fill = rng.random();
+        bytes[at..end].fill(fill);
+        return;
+    }
+    for _ in 0..rng.random_range(1..5) {
+        // Most of what matters is at the beginning.
+        let end = [32, 200, bytes.len()][rng.random_range(0..3)].min(bytes.len());
+        let at = rng.random_range(0..end);
+        match rng.random_range(0..5) {
+            0 => bytes[at] = 0,
+            1 => bytes[at] = 0xff,
+            2 => bytes[at] ^= 1 << rng.random_range(0..8),
+            3 => bytes[at] = rng.random_range(0..16),
+            _ => {
+                let end = bytes.len().min(at + 8);
+                rng.fill_bytes(&mut bytes[at..end]);
+            }
+        }
+    }
 }
 
 /// Returns the bytes of an image that a file consists of: its inode and blocks, as far as single
@@ -168,15 +181,16 @@ fn torture_random_damage() {
     let seed = seed();
     println!("SPINDLE_SEED={seed} cargo test -p spindle-ffs --test repair torture_random_damage");
     let images: Vec<&Image> = tables::all().iter().filter_map(|(image, _)| *image).collect();
-    let trees: Vec<Tree> = images.iter().map(|image| tree(&MemoryDevice::from_bytes(&image.bytes))).collect();
+    let devices: Vec<_> = images.iter().map(|image| MemoryDevice::from_bytes(&image.bytes)).collect();
+    let trees: Vec<Tree> = devices.iter().map(tree).collect();
     let (mut done, mut refused) = (0, 0);
     for case in 0..cases(60) {
         let case = seed.wrapping_add(case);
         let mut rng = SmallRng::seed_from_u64(case);
         let n = rng.random_range(0..images.len());
-        let mut image = images[n].clone();
-        let damaged = hurt(&mut image, &mut rng);
-        let device = MemoryDevice::from_bytes(&image.bytes);
+        let device = devices[n].branch();
+        let damaged = hurt(images[n], &device, &mut rng);
+        let given = device.branch();
         let scope = if rng.random_ratio(1, 4) { Scope::Harmless } else { Scope::All };
         if spindle_ffs::Superblock::open(&device).is_err()
             && spindle_ffs::Superblock::find_replica(&device).is_err()
@@ -186,7 +200,7 @@ fn torture_random_damage() {
         let plan = planned(&device, scope);
         plan.apply(&device).unwrap();
         if let Some(reason) = &plan.refusal {
-            assert!(device.to_bytes() == image.bytes, "seed {case}: {reason}");
+            assert!(device == given, "seed {case}: {reason}");
             refused += u32::from(scope == Scope::All);
             if scope == Scope::All {
                 println!("seed {case}: refused: {reason}");
@@ -195,9 +209,9 @@ fn torture_random_damage() {
         }
         done += 1;
         assert_eq!(damage(&device), Vec::<String>::new(), "seed {case}");
-        let bytes = device.to_bytes();
+        let repaired = device.branch();
         repair(&device);
-        assert!(device.to_bytes() == bytes, "seed {case}: a second repair writes");
+        assert!(device == repaired, "seed {case}: a second repair writes");
         let after = tree(&device);
         let lost = lost(images[n], &damaged, &trees[n], &after);
         assert!(lost.is_empty(), "seed {case}: {lost:?} lost");

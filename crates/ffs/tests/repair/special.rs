@@ -150,6 +150,28 @@ fn a_superblock_is_restored() {
     assert_eq!(device.to_bytes()[at..at + 4], *b"name");
 }
 
+/// Promise: where `fs_sblkno` is damaged, so that no replica is where it says, the replicas are
+/// found all the same and put it right; no file is taken for a part of the metadata.
+#[test]
+fn a_damaged_place_of_the_replicas() {
+    for device in filled() {
+        let before = tree(&device);
+        let good = Image::new(&device);
+        let fs_sblkno = good.sb() + 8;
+        let right: i32 = good.get(fs_sblkno);
+        for wrong in [0, 1, right - 1, right + 1] {
+            let mut image = good.clone();
+            image.put(fs_sblkno, wrong);
+            let device = MemoryDevice::from_bytes(&image.bytes);
+            assert_eq!(repair(&device).refusal, None, "{wrong}");
+            assert_eq!(damage(&device), Vec::<String>::new(), "{wrong}");
+            let repaired = Image::new(&device);
+            assert_eq!(repaired.get::<i32>(fs_sblkno), right);
+            assert_eq!(tree(&device), before, "{}: {wrong}", good.superblock.dialect);
+        }
+    }
+}
+
 /// Promise: the log is found again where the superblock that named it is lost, and a mount goes on
 /// with it.
 #[test]
