@@ -141,7 +141,7 @@ impl Round<'_> {
         Ok(least.0 < own && self.are_groups(groups)?)
     }
 
-    /// Returns the replica of a group: the one at its place, or, as the superblock's own `fs_sblkno`
+    /// Returns the replica of a group: the one at its place, or, as the superblock's `fs_sblkno`
     /// may be wrong, one that says itself that it is where it is.
     fn replica(&self, cgx: u32) -> Result<Option<Fs>> {
         let layout = self.layout();

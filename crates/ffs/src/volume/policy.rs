@@ -161,8 +161,9 @@ pub fn optimization(current: i32, minfree: u32, nffree: i64, dsize: u64) -> i32 
 /// 3.2): `rotdelay_ms` at `rps` revolutions of `nsect` sectors, `nspf` of them to a fragment.
 #[must_use]
 pub fn rotational_delay(rotdelay_ms: u32, rps: u32, nsect: u32, nspf: u32) -> u32 {
-    let sectors = u64::from(rotdelay_ms) * u64::from(rps) * u64::from(nsect) / 1000;
-    u32::try_from(sectors / u64::from(nspf.max(1))).unwrap_or(0)
+    // Damaged numbers exceed 64 bits; a delay that exceeds 31 is none.
+    let sectors = u128::from(rotdelay_ms) * u128::from(rps) * u128::from(nsect) / 1000;
+    i32::try_from(sectors / u128::from(nspf.max(1))).unwrap_or(0).cast_unsigned()
 }
 
 #[cfg(test)]
@@ -198,6 +199,8 @@ mod tests {
         let slow = Placement { delay_frags: 3, ..by };
         assert_eq!(block_preference(&next, &slow), Preference::After(16));
         assert_eq!(rotational_delay(4, 60, 32, 2), 3);
+        let damaged = i32::MAX.unsigned_abs();
+        assert_eq!(rotational_delay(damaged, damaged, u32::MAX, 1), 0);
     }
 
     /// Promise: every group is tried, the preferred one first, then by quadratic rehash.
