@@ -130,9 +130,21 @@ impl Round<'_> {
             Version::Ufs1 => fs.fs_old_size.into(),
         };
         let own = size(&self.checker.superblock.fs);
+        // What is damaged in other ways says nothing about growth.
+        let lasting = |fs: &Fs| {
+            let mut fields = agreed_fields(fs, layout);
+            fields.retain(|(name, _)| {
+                !matches!(*name, "fs_ncg" | "fs_cssize" | "fs_old_size" | "fs_old_dsize")
+            });
+            fields
+        };
+        let lasting_own = lasting(&self.checker.superblock.fs);
+        let differs_in_size = |fs: &Fs| {
+            (1..own).contains(&size(fs)) && fs.fs_ncg <= layout.fs_ncg && lasting(fs) == lasting_own
+        };
         let mut least = (own, layout.fs_ncg);
         for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)? {
+            if let Some(fs) = self.replica(cgx)?.filter(&differs_in_size) {
                 least = least.min((size(&fs), fs.fs_ncg));
             }
         }
