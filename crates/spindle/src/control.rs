@@ -147,10 +147,10 @@ impl Name {
         Ok(Self { name, server: Server::Writer(place.path) })
     }
 
-    /// Returns true if a mount is asked under this name.
+    /// Returns true if a mount that has not ended is asked under this name.
     #[must_use]
     pub fn is_taken(&self) -> bool {
-        self.address().and_then(|address| UnixStream::connect_addr(&address)).is_ok()
+        !matches!(request::<Value>(self, &Request::Describe, &mut |_| Ok(())), Ok(None))
     }
 
     #[cfg(target_os = "linux")]
@@ -333,7 +333,14 @@ fn serve(stream: &UnixStream, answering: &dyn Answering, stop: &AtomicBool) -> i
     send(stream, &answer)
 }
 
-/// Asks the process that serves a mount. Returns none if there is no such mount, or it has ended.
+/// Returns true if an error says that the other end has closed the connection without reading the
+/// whole request: at a reset there was something left to read (unix(7)). So nothing was done.
+fn is_unread(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+/// Asks the process that serves a mount. Returns none if there is no such mount, or it has ended,
+/// also if it ends before it reads the request.
 ///
 /// # Errors
 /// Why it was not done; that of `report`, which interrupts the work.
@@ -350,7 +357,10 @@ pub fn request<T: DeserializeOwned>(
     }
     let failed = |error: io::Error| Error::new(format!("the process that serves the mount: {error}"));
     stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
-    send(&stream, request).map_err(failed)?;
+    match send(&stream, request) {
+        Err(error) if is_unread(&error) => return Ok(None),
+        sent => sent.map_err(failed)?,
+    }
     let mut reader = BufReader::new(&stream);
     let (mut line, mut last, mut interrupted) = (Vec::new(), Progress::default(), None);
     loop {
@@ -374,6 +384,7 @@ pub fn request<T: DeserializeOwned>(
                 return Err(interrupted.unwrap_or_else(ended));
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) if is_unread(&error) => return interrupted.map_or(Ok(None), Err),
             Err(error) => return Err(failed(error)),
         }
         if interrupted.is_none()
@@ -421,6 +432,7 @@ mod tests {
         assert_eq!(ask(), None);
         let (first, second, third) = (start(1), start(2), start(3));
         assert_eq!(ask(), Some(1));
+        assert!(name.is_taken());
         drop(third);
         drop(first);
         while ask().is_none() {
@@ -430,8 +442,30 @@ mod tests {
         drop(second);
         assert_eq!(ask(), None);
         let ended = start(0);
-        assert!(name.is_taken());
+        assert!(!name.is_taken());
         assert_eq!(ask(), None, "it does not answer for the next one");
         drop(ended);
+    }
+
+    /// Promise: a request that nobody has read is one that nobody carries out, so it counts as if
+    /// there were no mount; one that was read, and never answered, is an error.
+    #[test]
+    fn requests_to_a_mount_that_ends_were_read_or_not() {
+        let user = rustix::process::geteuid().as_raw();
+        let name = Name::of_mount(&format!("test-ends-{}", std::process::id()), user);
+        let ask = || request::<u64>(&name, &Request::Describe, &mut |_| Ok(()));
+        for _ in 0..100 {
+            let listener = bind(&name.address().unwrap()).unwrap().expect("a free name");
+            let accepting = std::thread::spawn(move || drop(listener.accept().unwrap()));
+            assert_eq!(ask().unwrap(), None);
+            accepting.join().unwrap();
+        }
+        let listener = bind(&name.address().unwrap()).unwrap().expect("a free name");
+        let reading = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            BufReader::new(stream).read_line(&mut String::new()).unwrap();
+        });
+        ask().unwrap_err();
+        reading.join().unwrap();
     }
 }
