@@ -187,20 +187,25 @@ impl SetOfDevices {
 
     /// Returns the command that replaces the member that is missing by `new`. If the daemon was
     /// killed while it began to replace it, there is another one, which was to take its place and
-    /// may have no label yet: the last copy.
-    fn replace_missing(&self, new: &Loopback) -> Command {
+    /// may have no label yet: the last copy. Returns none if `new` is in its place: the daemon was
+    /// killed between the end of the work and its answer.
+    fn replace_missing(&self, new: &Loopback) -> Option<Command> {
         let any = self.devices[0].path();
         let said = command(binary()).args(["mfs", "status", "--json"]).arg(any).output();
         let said: serde_json::Value =
             serde_json::from_slice(&said.expect("spindle runs").stdout).expect("JSON");
         let members = said["members"].as_array().expect("members");
         let gone = members.iter().filter(|member| member["path"].is_null());
-        let gone = gone.min_by_key(|member| member["areas"][0]["copy"].as_u64());
-        let Some(gone) = gone else { panic!("a member is missing: {said}") };
+        let Some(gone) = gone.min_by_key(|member| member["areas"][0]["copy"].as_u64()) else {
+            let is_new =
+                |member: &serde_json::Value| member["path"].as_str().map(Path::new) == Some(new.path());
+            assert!(members.iter().any(is_new), "no member is missing, nor is one replaced: {said}");
+            return None;
+        };
         let mut replace = command(binary());
         replace.args(["mfs", "replace"]).arg(any);
         replace.arg(gone["member_id"].as_str().expect("an identity")).arg(new.path());
-        replace
+        Some(replace)
     }
 
     /// Compares all copies, checks, and looks if the set is whole.
@@ -234,7 +239,8 @@ fn torture_members_pulled_out() -> Result<()> {
         rounds.disturbed_round(&loads, || {
             set.devices[victim].fail()?;
             if rng.random_bool(0.8) {
-                let mut child = set.replace_missing(&new).spawn().expect("spindle runs");
+                let mut replace = set.replace_missing(&new).expect("a member is missing");
+                let mut child = replace.spawn().expect("spindle runs");
                 if rng.random_bool(0.6) {
                     child.wait().expect("it ends");
                 }
@@ -246,8 +252,8 @@ fn torture_members_pulled_out() -> Result<()> {
             replacing.is_some_and(|mut child| child.wait().is_ok_and(|status| status.success()));
         if is_replaced {
             replaced += 1;
-        } else {
-            run(&mut set.replace_missing(&new))?;
+        } else if let Some(mut replace) = set.replace_missing(&new) {
+            run(&mut replace)?;
         }
         set.devices[victim] = new;
         set.check()?;
