@@ -1,7 +1,7 @@
 # All commands for developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo fresh torture fuzz torture-selftest bench bench-record install uninstall deb deb-test wheel wheel-test
+.PHONY: help setup build check test demo fresh torture fuzz torture-selftest bench bench-record install uninstall deb deb-test wheel wheel-test test-uring
 
 # Variables of `make torture`: seconds for each campaign (mutated images, crashes, faults) and for each test that kills
 # daemons, and the number of cases of each random test without a budget.
@@ -31,7 +31,11 @@ check: ## Check formatting, lints and licences; run no tests
 test: setup check ## Run all tests, also those with foreign tools and mounts (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "the tests mount, chown and mknod: run make test as root" >&2; exit 1; }
 	SPINDLE_SEED=$(SPINDLE_SEED) cargo test --workspace
+	$(MAKE) test-uring
 	scripts/wheel-test
+
+test-uring: ## Run the tests of requests through io_uring, if the kernel has it
+	SPINDLE_SEED=$(SPINDLE_SEED) scripts/with-io-uring cargo test -p spindle-fuse --test mounted transport
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
 	scripts/demo

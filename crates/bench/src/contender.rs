@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use spindle_fuse_uring::SWITCH;
 use spindle_interop::tool::{command, repository, run};
 use spindle_interop::{Failure, Result};
 
@@ -18,11 +19,17 @@ pub enum Contender {
     Spindle,
     /// Ours, with writes that the kernel keeps.
     SpindleWriteback,
+    /// Ours, which passes writes through, over `io_uring`.
+    SpindleUring,
 }
 
 impl Contender {
-    /// All, the one that the others are compared with first.
-    pub const ALL: [Self; 4] = [Self::Ext4, Self::Fuse2fs, Self::Spindle, Self::SpindleWriteback];
+    /// Returns those that this system has, the one that the others are compared with first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let all = [Self::Ext4, Self::Fuse2fs, Self::Spindle, Self::SpindleWriteback, Self::SpindleUring];
+        let has_uring = spindle_fuse_uring::is_switched_on().is_some();
+        all.into_iter().filter(move |contender| *contender != Self::SpindleUring || has_uring)
+    }
 
     /// Returns the name in the table.
     pub fn name(self) -> &'static str {
@@ -31,12 +38,18 @@ impl Contender {
             Self::Fuse2fs => "fuse2fs",
             Self::Spindle => "spindle",
             Self::SpindleWriteback => "writeback",
+            Self::SpindleUring => "io_uring",
         }
     }
 
     /// Options of `-o` for a mount as its users have it.
     pub fn options(self) -> &'static str {
-        if self == Self::SpindleWriteback { "writeback" } else { "rw" }
+        match self {
+            Self::Ext4 | Self::Fuse2fs => "rw",
+            Self::Spindle => "noio_uring",
+            Self::SpindleWriteback => "noio_uring,writeback",
+            Self::SpindleUring => "io_uring",
+        }
     }
 
     fn make(self, device: &Path) -> Result<()> {
@@ -50,7 +63,7 @@ impl Contender {
                 make.args(["-q", "-F", "-i", "7168", "-E", extended]);
                 make
             }
-            Self::Spindle | Self::SpindleWriteback => {
+            Self::Spindle | Self::SpindleWriteback | Self::SpindleUring => {
                 let mut make = command(spindle());
                 make.args(["newfs", "--force"]);
                 make
@@ -63,6 +76,27 @@ impl Contender {
 /// Returns the optimised binary.
 pub fn spindle() -> PathBuf {
     repository().join("target/release/spindle")
+}
+
+/// FUSE over `io_uring`, switched on for new mounts until this value is dropped.
+struct Switch {
+    was_on: bool,
+}
+
+impl Switch {
+    fn on() -> Result<Self> {
+        let was_on = spindle_fuse_uring::is_switched_on() == Some(true);
+        fs::write(SWITCH, "Y").map_err(Failure::of(SWITCH))?;
+        Ok(Self { was_on })
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if !self.was_on {
+            let _ = fs::write(SWITCH, "N");
+        }
+    }
 }
 
 /// Where a file system lies.
@@ -167,13 +201,14 @@ impl<'a> Mounted<'a> {
         let mut mount = match self.contender {
             Contender::Ext4 => command("mount"),
             Contender::Fuse2fs => command("fuse2fs"),
-            Contender::Spindle | Contender::SpindleWriteback => command(spindle()),
+            _ => command(spindle()),
         };
         match self.contender {
             Contender::Ext4 if self.device == self.image.0 => mount.args(["-o", "loop"]),
             Contender::Ext4 | Contender::Fuse2fs => &mut mount,
-            Contender::Spindle | Contender::SpindleWriteback => mount.arg("mount"),
+            _ => mount.arg("mount"),
         };
+        let _switch = (self.contender == Contender::SpindleUring).then(Switch::on).transpose()?;
         run(mount.args(["-o", self.options]).arg(&self.device).arg(&self.directory)).map(drop)
     }
 
@@ -187,9 +222,7 @@ impl<'a> Mounted<'a> {
                 // done.
                 run(command("flock").arg(&self.device).arg("true"))?
             }
-            Contender::Spindle | Contender::SpindleWriteback => {
-                run(command(spindle()).arg("umount").arg(&self.directory))?
-            }
+            _ => run(command(spindle()).arg("umount").arg(&self.directory))?,
         };
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The same work on Spindle (passing writes through, and with `writeback`), on kernel ext4 over a
-//! loop device and on `fuse2fs`, side by side.
+//! The same work on Spindle (passing writes through, with `writeback`, and over `io_uring`), on
+//! kernel ext4 over a loop device and on `fuse2fs`, side by side.
 //!
 //! Absolute figures say more about the machine than about the file system, so the result is ratios:
 //! how many times as fast as ext4 each is, in one run in which they take turns. Each round gives
@@ -48,7 +48,7 @@ fn run() -> Result<()> {
     std::fs::create_dir_all(&settings.directory).map_err(Failure::of(settings.directory.display()))?;
     let mut table = Table::default();
     for round in 1..=settings.rounds {
-        for contender in Contender::ALL {
+        for contender in Contender::all() {
             eprintln!("round {round} of {}: {}", settings.rounds, contender.name());
             mounted::all(contender, &settings, &mut table)?;
         }

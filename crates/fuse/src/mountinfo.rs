@@ -166,6 +166,12 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns true if an access failed because the daemon of the mount has died. What was asked while
+/// it died is aborted: with `io_uring` the system ends the connection a moment after the process.
+pub(crate) fn is_dead(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+}
+
 /// Returns the path without symbolic links, also in its last component. Does not access the file
 /// system that is mounted there.
 pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
@@ -174,11 +180,7 @@ pub(crate) fn canonical(dir: &Path) -> std::io::Result<PathBuf> {
     dir.canonicalize().or_else(|error| {
         let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else { return Err(error) };
         let parent = if parent.as_os_str().as_bytes().is_empty() { Path::new(".") } else { parent };
-        if error.raw_os_error() == Some(libc::ENOTCONN) {
-            Ok(parent.canonicalize()?.join(name))
-        } else {
-            Err(error)
-        }
+        if is_dead(&error) { Ok(parent.canonicalize()?.join(name)) } else { Err(error) }
     })
 }
 

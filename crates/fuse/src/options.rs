@@ -89,8 +89,10 @@ pub struct MountOptions {
     pub groups: GroupRule,
     /// `force`: write in spite of objections; for the caller.
     pub force: bool,
-    /// `threads=`: number of threads that serve requests.
+    /// `threads=`: number of threads that serve requests; with `io_uring`, for each CPU.
     pub threads: usize,
+    /// `io_uring`, `noio_uring`: requests come through `io_uring` where the kernel offers it.
+    pub io_uring: bool,
     /// `commit=`: maximum time from a change until it is durable.
     pub commit: Duration,
     /// `writeback`: the kernel keeps written data and sends it later, so `write(2)` cannot
@@ -170,6 +172,7 @@ impl Default for MountOptions {
             groups: GroupRule::default(),
             force: false,
             threads: DEFAULT_THREADS,
+            io_uring: false,
             commit: DEFAULT_COMMIT,
             writeback: false,
             xattrs: true,

@@ -102,5 +102,5 @@ pub fn umount(dir: &Path, how: Umount) -> Result<()> {
 
 /// Returns true if the daemon of the mount on `dir` has died.
 fn is_dead(dir: &Path) -> bool {
-    std::fs::metadata(dir).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+    std::fs::metadata(dir).is_err_and(|error| mountinfo::is_dead(&error))
 }

@@ -69,7 +69,6 @@ use spindle_vfs::{
     Options, Privilege, Rdev, Result, SetAttr, Vfs, permit_write_by_flags, without_set_id,
 };
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -89,11 +88,6 @@ const PROBE_NODE: NodeId = NodeId(u64::MAX);
 
 /// The set-group-id bit of a mode (POSIX `S_ISGID`).
 const SET_GID: u32 = 0o2000;
-
-thread_local! {
-    /// Buffer for the data of reads; each worker thread has its own.
-    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The server of one mount. Deferred requests share [`Inner`].
 pub(crate) struct Server(Arc<Inner>);
@@ -128,6 +122,8 @@ pub(crate) struct Inner {
     writes_cached: AtomicBool,
     /// Privilege of late pages when they need space.
     late_privilege: Privilege,
+    /// Number of threads for each CPU where the kernel offers `io_uring`.
+    rings: usize,
     observed: Observed,
 }
 
@@ -177,6 +173,7 @@ impl Server {
             writeback: options.writeback && !checks,
             writes_cached: AtomicBool::new(false),
             late_privilege: late_privilege(options),
+            rings: rings(options),
             observed: Observed::new(observer),
             fs,
         }))
@@ -501,6 +498,13 @@ fn probe(req: &Request, parent: NodeId, name: &[u8]) -> Option<FileAttr> {
 fn late_privilege(options: &MountOptions) -> Privilege {
     let only_root = options.access != Access::Everyone && nix::unistd::geteuid().is_root();
     if only_root { Privilege::Root } else { Privilege::User }
+}
+
+/// Returns the number of threads for each CPU if requests are to come through `io_uring`. With
+/// `auto_unmount` they do not: the system ends the connection a moment after a daemon that dies,
+/// and `fusermount3` looks once, perhaps before that.
+fn rings(options: &MountOptions) -> usize {
+    if options.io_uring && !options.auto_unmount { options.threads } else { 0 }
 }
 
 fn cred(req: &Request) -> Cred<'static> {

@@ -227,6 +227,9 @@ fn start(
             return Err(Error::mount("serve", &mount_point, source));
         }
     };
+    if options.io_uring && !connection.uses_rings() {
+        warn_of_io_uring(options.auto_unmount);
+    }
     let notifier = connection.notifier();
     server_state.notifier.get_or_init(|| notifier.clone());
     let shared = Arc::new(Shared {
@@ -266,6 +269,21 @@ fn start(
     session.commit_timer = Some(spawn("fuse-commit", timer)?);
     session.prepare_kernel(is_observed || kernel::server_checks(options));
     Ok(session)
+}
+
+/// Warns that the option `io_uring` has no effect, and says why.
+fn warn_of_io_uring(auto_unmount: bool) {
+    let why = match spindle_fuse_uring::is_switched_on() {
+        None => "this kernel has no FUSE over io_uring (Linux 6.14 and newer)".to_owned(),
+        Some(false) => format!(
+            "the kernel has it switched off; root switches it on for later mounts with: echo Y > {}",
+            spindle_fuse_uring::SWITCH
+        ),
+        Some(true) if auto_unmount => "auto_unmount needs /dev/fuse".to_owned(),
+        // The reason has been logged.
+        Some(true) => return,
+    };
+    log::warn!("the option io_uring has no effect: {why}");
 }
 
 fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {

@@ -1,4 +1,7 @@
 //! The connection with the kernel: INIT, then requests and replies until the kernel has unmounted.
+//!
+//! They go through `/dev/fuse`, or, if both sides agree, through the rings of
+//! [`spindle_fuse_uring`]; FORGETs and notices always through `/dev/fuse`.
 
 use super::operation::{NodeId, Operation, Request, forgets};
 use super::reply::{Reply, send};
@@ -7,12 +10,15 @@ use super::wire::{
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
+use spindle_fuse_uring::Ring;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
+/// `FUSE_MIN_READ_BUFFER`: what a ring has room for in any case.
+const MIN_READ_BUFFER_BYTES: usize = 8192;
 /// Buffer space for the header and the fields of a request, in addition to its data.
 const HEADROOM_BYTES: usize = 4096;
 
@@ -32,9 +38,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
 /// The offer of the kernel in INIT, and the reply to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Negotiation {
-    offered: u32,
+    offered: u64,
     /// Flags of [`init`] that are accepted.
-    pub(crate) flags: u32,
+    pub(crate) flags: u64,
     /// Maximum read-ahead of the kernel in bytes.
     pub(crate) max_readahead: u32,
     /// Maximum size of a write in bytes.
@@ -43,16 +49,18 @@ pub(crate) struct Negotiation {
     pub(crate) max_background: u16,
     /// Resolution of timestamps in nanoseconds, a power of ten up to a second.
     pub(crate) time_granularity_ns: u32,
+    /// Number of rings for each CPU, if the kernel offers `io_uring`.
+    pub(crate) rings: usize,
 }
 
 impl Negotiation {
     /// Accepts those of these flags that are offered. Returns the others.
-    pub(crate) fn accept(&mut self, flags: u32) -> u32 {
+    pub(crate) fn accept(&mut self, flags: u64) -> u64 {
         self.flags |= flags & self.offered;
         flags & !self.offered
     }
 
-    pub(crate) fn offers(&self, flag: u32) -> bool {
+    pub(crate) fn offers(&self, flag: u64) -> bool {
         self.offered & flag != 0
     }
 }
@@ -64,6 +72,8 @@ pub(crate) struct Connection {
     buffer_bytes: usize,
     /// [`init::SETXATTR_EXT`] is on.
     setxattr_ext: bool,
+    /// The rings of all CPUs; none if requests come through `/dev/fuse`.
+    rings: Vec<Ring>,
 }
 
 impl Connection {
@@ -76,14 +86,13 @@ impl Connection {
             let Some(message) = receive(&device, &mut buffer)? else {
                 return Err(io::Error::new(io::ErrorKind::NotConnected, "unmounted before it was served"));
             };
-            let (request, arguments) = Request::parse(message).map_err(malformed)?;
+            let (request, mut fields) = Request::parse(message).map_err(malformed)?;
             if request.opcode != opcode::INIT {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     "the first request of the kernel is not INIT",
                 ));
             }
-            let mut fields = Fields(arguments);
             let mut next = || fields.u32().map_err(malformed);
             let (major, minor, max_readahead, offered) = (next()?, next()?, next()?, next()?);
             let reply = Reply::new(&device, request.unique);
@@ -96,22 +105,36 @@ impl Connection {
                 reply.error(libc::EPROTO);
                 return Err(io::Error::new(io::ErrorKind::Unsupported, "Spindle needs Linux 4.20 or newer"));
             }
+            let more = if u64::from(offered) & init::INIT_EXT == 0 { 0 } else { next()? };
             let mut negotiation = Negotiation {
-                offered,
+                offered: u64::from(more) << 32 | u64::from(offered),
                 flags: 0,
                 max_readahead,
                 max_write: 0,
                 max_background: 12,
                 time_granularity_ns: 1,
+                rings: 0,
             };
             if let Some(negotiate) = negotiate.take() {
                 negotiate(&mut negotiation);
             }
-            let buffer_bytes = usize::try_from(negotiation.max_write).unwrap_or(0) + HEADROOM_BYTES;
+            let max_write = usize::try_from(negotiation.max_write).unwrap_or(0);
+            let rings = rings(&device, &negotiation, max_write).unwrap_or_else(|error| {
+                log::warn!("io_uring cannot be used: {error}");
+                Vec::new()
+            });
+            if !rings.is_empty() {
+                negotiation.accept(init::INIT_EXT | init::OVER_IO_URING);
+            }
             reply.data(&accepted(&negotiation, max_readahead).0);
             let setxattr_ext = negotiation.flags & init::SETXATTR_EXT != 0;
-            return Ok(Self { device, buffer_bytes, setxattr_ext });
+            return Ok(Self { device, buffer_bytes: max_write + HEADROOM_BYTES, setxattr_ext, rings });
         }
+    }
+
+    /// Returns true if requests come through `io_uring`.
+    pub(crate) fn uses_rings(&self) -> bool {
+        !self.rings.is_empty()
     }
 
     /// Returns a handle that sends notices to the kernel.
@@ -119,10 +142,21 @@ impl Connection {
         Notifier(Arc::clone(&self.device))
     }
 
-    /// Serves requests with `threads` threads until the kernel has unmounted. Returns the first
-    /// failure of a thread.
+    /// Serves requests until the kernel has unmounted: with a thread for each ring, or with
+    /// `threads` threads. Returns the first failure of a thread.
     pub(crate) fn serve(self, handler: &Arc<dyn Handler>, threads: usize) -> io::Result<()> {
         let mut workers = Vec::new();
+        let threads = if self.rings.is_empty() { threads } else { 1 };
+        for (number, ring) in self.rings.into_iter().enumerate() {
+            let (handler, setxattr_ext) = (Arc::clone(handler), self.setxattr_ext);
+            let work = move || {
+                ring.serve(|message, reply| {
+                    let parts = Request::parse_parts(message.header, message.operation, message.payload);
+                    answer(&*handler, parts, Reply::through_ring(reply), setxattr_ext);
+                })
+            };
+            workers.push(thread::Builder::new().name(format!("fuse-ring-{number}")).spawn(work)?);
+        }
         for number in 0..threads {
             // Each thread has its own descriptor, and so its own queue in the kernel.
             let device = if number == 0 { Arc::clone(&self.device) } else { Arc::new(clone(&self.device)?) };
@@ -145,17 +179,21 @@ fn accepted(negotiation: &Negotiation, max_readahead: u32) -> Builder {
     let page = u32::try_from(page_bytes()).unwrap_or(4096);
     let pages = u16::try_from(negotiation.max_write.div_ceil(page)).unwrap_or(u16::MAX);
     let congestion = negotiation.max_background / 4 * 3;
+    let half = |flags: u64| u32::try_from(flags & u64::from(u32::MAX)).unwrap_or_default();
+    let (lower, upper) = (half(negotiation.flags), half(negotiation.flags >> 32));
     Builder::default()
         .u32(VERSION.0)
         .u32(VERSION.1)
         .u32(negotiation.max_readahead.min(max_readahead))
-        .u32(negotiation.flags)
+        .u32(lower)
         .u16(negotiation.max_background)
         .u16(congestion)
         .u32(negotiation.max_write)
         .u32(negotiation.time_granularity_ns)
         .u16(if negotiation.flags & init::MAX_PAGES == 0 { 0 } else { pages })
-        .zeros(2 + 4 + 4 + 24)
+        .zeros(2)
+        .u32(upper)
+        .zeros(4 + 24)
 }
 
 fn page_bytes() -> i64 {
@@ -196,21 +234,44 @@ fn work(
             }
             continue;
         }
-        let reply = Reply::new(device, request.unique);
-        if request.opcode == opcode::DESTROY {
-            handler.destroy(reply);
-            continue;
-        }
-        match Operation::parse(request.opcode, arguments, setxattr_ext) {
-            Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
-            Ok(operation) => handler.answer(&request, operation, reply),
-            Err(Malformed) => {
-                log::error!("request {} of the kernel is malformed", request.opcode);
-                reply.error(libc::EIO);
-            }
-        }
+        answer(handler, Ok((request, arguments)), Reply::new(device, request.unique), setxattr_ext);
     }
     Ok(())
+}
+
+/// Has a request answered.
+fn answer(
+    handler: &dyn Handler,
+    request: Result<(Request, Fields<'_>), Malformed>,
+    reply: Reply,
+    setxattr_ext: bool,
+) {
+    let (request, arguments) = match request {
+        Ok((request, _)) if request.opcode == opcode::DESTROY => return handler.destroy(reply),
+        Ok(request) => request,
+        Err(Malformed) => {
+            log::error!("the header of a request of the kernel is malformed");
+            return reply.error(libc::EIO);
+        }
+    };
+    match Operation::parse(request.opcode, arguments, setxattr_ext) {
+        Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
+        Ok(operation) => handler.answer(&request, operation, reply),
+        Err(Malformed) => {
+            log::error!("request {} of the kernel is malformed", request.opcode);
+            reply.error(libc::EIO);
+        }
+    }
+}
+
+/// Makes the rings that the server wants, if the kernel offers `io_uring`.
+fn rings(device: &Arc<File>, negotiation: &Negotiation, max_write: usize) -> io::Result<Vec<Ring>> {
+    if negotiation.rings == 0 || !negotiation.offers(init::OVER_IO_URING) {
+        return Ok(Vec::new());
+    }
+    let payload_bytes = max_write.max(MIN_READ_BUFFER_BYTES);
+    let ring = |queue| (0..negotiation.rings).map(move |_| Ring::new(device, queue, payload_bytes));
+    (0..spindle_fuse_uring::queues()?).flat_map(ring).collect()
 }
 
 /// Opens another descriptor of the same connection.

@@ -12,6 +12,9 @@ impl NodeId {
     pub(crate) const ROOT: Self = Self(1);
 }
 
+/// Bytes of a `struct fuse_in_header`.
+const REQUEST_HEADER_BYTES: usize = 40;
+
 /// The header of a request: operation, inode and caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
@@ -24,13 +27,35 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Decodes the header of a request. Returns it with the arguments.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let mut fields = Fields(bytes);
-        let len = fields.u32()?;
-        if usize::try_from(len) != Ok(bytes.len()) {
+    /// Decodes a request that is in one piece. Returns its header and its arguments.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Fields<'_>), Malformed> {
+        let mut fields = Fields::new(bytes);
+        let (request, arguments) = Self::header(&mut fields)?;
+        // Extensions would be at the end.
+        let arguments = fields.first.get(..arguments).ok_or(Malformed)?;
+        if size(Fields::new(bytes).u32()?)? != bytes.len() {
             return Err(Malformed);
         }
+        Ok((request, Fields::new(arguments)))
+    }
+
+    /// Decodes a request whose header, structure of the operation and payload are in different
+    /// places. The place of the structure has room for any.
+    pub(super) fn parse_parts<'a>(
+        header: &'a [u8],
+        operation: &'a [u8],
+        payload: &'a [u8],
+    ) -> Result<(Self, Fields<'a>), Malformed> {
+        let (request, arguments) = Self::header(&mut Fields::new(header))?;
+        // Extensions would be at the end of the payload; none was requested.
+        let first = arguments.checked_sub(payload.len()).ok_or(Malformed)?;
+        let first = operation.get(..first).ok_or(Malformed)?;
+        Ok((request, Fields { first, rest: payload }))
+    }
+
+    /// Decodes the header of a request. Returns it and the number of bytes of the arguments.
+    fn header(fields: &mut Fields<'_>) -> Result<(Self, usize), Malformed> {
+        let len = size(fields.u32()?)?;
         let request = Self {
             opcode: fields.u32()?,
             unique: fields.u64()?,
@@ -39,11 +64,11 @@ impl Request {
             gid: fields.u32()?,
             pid: fields.u32()?,
         };
-        // Extensions are at the end, in units of 8 bytes; none was requested.
+        // In units of 8 bytes.
         let extensions = usize::from(fields.u16()?) * 8;
         fields.u16()?;
-        let arguments = fields.0.len().checked_sub(extensions).ok_or(Malformed)?;
-        Ok((request, &fields.0[..arguments]))
+        let arguments = len.checked_sub(REQUEST_HEADER_BYTES + extensions).ok_or(Malformed)?;
+        Ok((request, arguments))
     }
 
     pub(crate) fn uid(&self) -> u32 {
@@ -202,13 +227,14 @@ fn size(value: u32) -> Result<usize, Malformed> {
 impl<'a> Operation<'a> {
     /// Decodes the operation with the opcode `kind` and these arguments. With `setxattr_ext` the
     /// kernel sends the longer form of SETXATTR.
-    pub(super) fn parse(kind: u32, arguments: &'a [u8], setxattr_ext: bool) -> Result<Self, Malformed> {
-        let mut f = Fields(arguments);
+    pub(super) fn parse(kind: u32, arguments: Fields<'a>, setxattr_ext: bool) -> Result<Self, Malformed> {
+        let mut f = arguments;
         Ok(match kind {
             opcode::LOOKUP => Self::Lookup { name: f.name()? },
             opcode::GETATTR => Self::GetAttr,
             opcode::SETATTR => {
-                let of_open = Fields(f.0).u32()? & set::HANDLE != 0;
+                let mut head = f;
+                let of_open = head.u32()? & set::HANDLE != 0;
                 Self::SetAttr { set: set_attr(&mut f)?, of_open }
             }
             opcode::READLINK => Self::ReadLink,
@@ -314,8 +340,11 @@ impl<'a> Operation<'a> {
 }
 
 /// Returns the references that FORGET or `BATCH_FORGET` releases; `None` for other requests.
-pub(super) fn forgets(request: &Request, arguments: &[u8]) -> Result<Option<Vec<(NodeId, u64)>>, Malformed> {
-    let mut f = Fields(arguments);
+pub(super) fn forgets(
+    request: &Request,
+    arguments: Fields<'_>,
+) -> Result<Option<Vec<(NodeId, u64)>>, Malformed> {
+    let mut f = arguments;
     match request.opcode {
         opcode::FORGET => Ok(Some(vec![(request.node, f.u64()?)])),
         opcode::BATCH_FORGET => {
@@ -382,26 +411,26 @@ mod tests {
         assert_eq!(operation, Ok(Operation::Write { handle: 3, offset: 4096, flags: 1, data: b"data" }));
         let rename = Builder::default().u64(9).u32(2).u32(0).bytes(b"old\0new\0").0;
         let expected = Operation::Rename { name: b"old", to: NodeId(9), new: b"new", flags: 2 };
-        assert_eq!(Operation::parse(opcode::RENAME2, &rename, false), Ok(expected));
+        assert_eq!(Operation::parse(opcode::RENAME2, Fields::new(&rename), false), Ok(expected));
         let early = Builder::default().u32(set::MTIME).zeros(28).u64(0).u64((-2i64).cast_unsigned());
         let mut early = early.u64(0).u32(0).u32(1).zeros(24).0;
         let mtime = Some(SetTime::At(Timestamp::new(-2, 1)));
         for of_open in [false, true] {
             let expected = Operation::SetAttr { set: SetAttr { mtime, ..SetAttr::default() }, of_open };
-            assert_eq!(Operation::parse(opcode::SETATTR, &early, false), Ok(expected));
+            assert_eq!(Operation::parse(opcode::SETATTR, Fields::new(&early), false), Ok(expected));
             early[..4].copy_from_slice(&(set::MTIME | set::HANDLE).to_ne_bytes());
         }
         let set = Builder::default().u32(1).u32(0).bytes(b"user.a\0v").0;
         let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 0 };
-        assert_eq!(Operation::parse(opcode::SETXATTR, &set, false), Ok(expected));
+        assert_eq!(Operation::parse(opcode::SETXATTR, Fields::new(&set), false), Ok(expected));
         let set = Builder::default().u32(1).u32(0).u32(1).u32(0).bytes(b"user.a\0v").0;
         let expected = Operation::SetXattr { name: b"user.a", value: b"v", flags: 0, more_flags: 1 };
-        assert_eq!(Operation::parse(opcode::SETXATTR, &set, true), Ok(expected));
-        assert_eq!(Operation::parse(opcode::SYNCFS, &[0; 8], false), Ok(Operation::SyncFs));
+        assert_eq!(Operation::parse(opcode::SETXATTR, Fields::new(&set), true), Ok(expected));
+        assert_eq!(Operation::parse(opcode::SYNCFS, Fields::new(&[0; 8]), false), Ok(Operation::SyncFs));
         let ioctl = Builder::default().zeros(12).u32(0x4008_6602).u64(0).u32(4).u32(0).u32(0x40).0;
         let expected = Operation::Ioctl { command: 0x4008_6602, input: &0x40_u32.to_ne_bytes(), output: 0 };
-        assert_eq!(Operation::parse(opcode::IOCTL, &ioctl, false), Ok(expected));
-        assert_eq!(Operation::parse(9999, &[], false), Ok(Operation::Unknown));
+        assert_eq!(Operation::parse(opcode::IOCTL, Fields::new(&ioctl), false), Ok(expected));
+        assert_eq!(Operation::parse(9999, Fields::new(&[]), false), Ok(Operation::Unknown));
     }
 
     /// Promise: a request that is truncated, or states wrong lengths, is reported as malformed
@@ -420,11 +449,38 @@ mod tests {
             }
         }
         let write = Builder::default().zeros(16).u32(u32::MAX).zeros(20).0;
-        assert_eq!(Operation::parse(opcode::WRITE, &write, false), Err(Malformed));
-        assert_eq!(Operation::parse(opcode::LOOKUP, b"no end", false), Err(Malformed));
+        assert_eq!(Operation::parse(opcode::WRITE, Fields::new(&write), false), Err(Malformed));
+        assert_eq!(Operation::parse(opcode::LOOKUP, Fields::new(b"no end"), false), Err(Malformed));
         let many = Builder::default().u32(u32::MAX).zeros(20).0;
         let bytes = message(opcode::BATCH_FORGET, &many);
         let (request, arguments) = Request::parse(&bytes).unwrap();
         assert_eq!(forgets(&request, arguments), Err(Malformed));
+    }
+
+    /// Promise: requests whose parts are in different places are decoded as those in one piece.
+    #[test]
+    fn parts_of_requests() {
+        let write = Builder::default().u64(3).u64(4096).u32(4).u32(1).zeros(16).0;
+        let rename = Builder::default().u64(9).u32(2).u32(0).0;
+        let attribute = Builder::default().u32(100).u32(0).0;
+        let requests: [(u32, &[u8], &[u8]); 5] = [
+            (opcode::WRITE, &write, b"data"),
+            (opcode::RENAME2, &rename, b"old\0new\0"),
+            (opcode::GETXATTR, &attribute, b"user.a\0"),
+            (opcode::LOOKUP, b"", b"name\0"),
+            (opcode::STATFS, b"", b""),
+        ];
+        for (opcode, first, payload) in requests {
+            let whole = message(opcode, &[first, payload].concat());
+            let (request, arguments) = Request::parse(&whole).unwrap();
+            let expected = Operation::parse(request.opcode, arguments, false).unwrap();
+            let mut place = [0xa5; 128];
+            place[..first.len()].copy_from_slice(first);
+            let (request, arguments) = Request::parse_parts(&whole[..40], &place, payload).unwrap();
+            assert_eq!(request.node, NodeId(5));
+            assert_eq!(Operation::parse(request.opcode, arguments, false), Ok(expected));
+            assert!(Request::parse_parts(&whole[..40], &place, &[0; 200]).is_err());
+            assert!(Request::parse_parts(&whole[..39], &place, payload).is_err());
+        }
     }
 }

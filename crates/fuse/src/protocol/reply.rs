@@ -7,6 +7,7 @@ use libc::{STATX_BASIC_STATS, STATX_BTIME};
 use nix::sys::uio::writev;
 use spindle_clock::Timestamp;
 use spindle_vfs::{FileKind, FsStat};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -14,10 +15,18 @@ use std::time::Duration;
 
 /// The pending reply to one request. If it is dropped, the kernel gets an I/O error.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    device: Arc<File>,
-    unique: u64,
-    pending: bool,
+pub(crate) struct Reply(Option<Road>);
+
+/// The way of a reply to the kernel.
+#[derive(Debug)]
+enum Road {
+    Device { device: Arc<File>, unique: u64 },
+    Ring(spindle_fuse_uring::Reply),
+}
+
+thread_local! {
+    /// Buffer for replies through the device that are written in place; each thread has its own.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Sends one message in a single write.
@@ -27,23 +36,40 @@ pub(super) fn send(device: &File, code: i32, unique: u64, body: &[u8]) -> nix::R
     writev(device, &[IoSlice::new(&header), IoSlice::new(body)]).map(drop)
 }
 
+/// Sends a reply through the device.
+fn send_reply(device: &File, errno: i32, unique: u64, body: &[u8]) {
+    match send(device, -errno, unique, body) {
+        // The request was interrupted, or the mount is gone: no reply is needed.
+        Ok(()) | Err(nix::Error::ENOENT | nix::Error::ENODEV) => {}
+        Err(error) => log::error!("the kernel refused a reply: {error}"),
+    }
+}
+
 impl Reply {
     pub(super) fn new(device: &Arc<File>, unique: u64) -> Self {
-        Self { device: Arc::clone(device), unique, pending: true }
+        Self(Some(Road::Device { device: Arc::clone(device), unique }))
     }
 
-    fn send(&mut self, code: i32, body: &[u8]) {
-        self.pending = false;
-        match send(&self.device, code, self.unique, body) {
-            // The request was interrupted, or the mount is gone: no reply is needed.
-            Ok(()) | Err(nix::Error::ENOENT | nix::Error::ENODEV) => {}
-            Err(error) => log::error!("the kernel refused a reply: {error}"),
-        }
+    pub(super) const fn through_ring(reply: spindle_fuse_uring::Reply) -> Self {
+        Self(Some(Road::Ring(reply)))
+    }
+
+    /// Returns true if the request came through a ring, where others may wait behind it.
+    pub(crate) const fn is_through_ring(&self) -> bool {
+        matches!(self.0, Some(Road::Ring(_)))
     }
 
     /// Replies with an error number.
     pub(crate) fn error(mut self, errno: i32) {
-        self.send(-errno, &[]);
+        self.send_error(errno);
+    }
+
+    fn send_error(&mut self, errno: i32) {
+        match self.0.take() {
+            Some(Road::Device { device, unique }) => send_reply(&device, errno, unique, &[]),
+            Some(Road::Ring(reply)) => reply.error(errno),
+            None => {}
+        }
     }
 
     /// Replies with success.
@@ -53,7 +79,29 @@ impl Reply {
 
     /// Replies with bytes.
     pub(crate) fn data(mut self, bytes: &[u8]) {
-        self.send(0, bytes);
+        match self.0.take() {
+            Some(Road::Device { device, unique }) => send_reply(&device, 0, unique, bytes),
+            Some(Road::Ring(reply)) => reply.data(bytes),
+            None => {}
+        }
+    }
+
+    /// Replies with up to `len` bytes that `fill` writes; it returns their number or an error
+    /// number.
+    pub(crate) fn fill(mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, i32>) {
+        match self.0.take() {
+            Some(Road::Device { device, unique }) => BUFFER.with_borrow_mut(|buffer| {
+                if buffer.len() < len {
+                    buffer.resize(len, 0);
+                }
+                match fill(&mut buffer[..len]) {
+                    Ok(filled) => send_reply(&device, 0, unique, &buffer[..filled]),
+                    Err(errno) => send_reply(&device, errno, unique, &[]),
+                }
+            }),
+            Some(Road::Ring(reply)) => reply.fill(len, fill),
+            None => {}
+        }
     }
 
     /// Replies with an inode.
@@ -115,9 +163,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if self.pending {
-            self.send(-libc::EIO, &[]);
-        }
+        self.send_error(libc::EIO);
     }
 }
 

@@ -4,14 +4,32 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// The remaining bytes of a request.
+/// The remaining bytes of a request: of the structure of its operation, and what follows, which
+/// can be elsewhere. No field is in both.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(super) struct Fields<'a> {
+    pub(super) first: &'a [u8],
+    pub(super) rest: &'a [u8],
+}
 
 impl<'a> Fields<'a> {
+    /// Returns the fields of a request that is in one piece.
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { first: bytes, rest: &[] }
+    }
+
+    /// Returns the part that has the next bytes.
+    fn part(&mut self) -> &mut &'a [u8] {
+        if self.first.is_empty() { &mut self.rest } else { &mut self.first }
+    }
+
     pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
-        self.0 = rest;
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let part = self.part();
+        let (bytes, rest) = part.split_at_checked(len).ok_or(Malformed)?;
+        *part = rest;
         Ok(bytes)
     }
 
@@ -30,7 +48,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the bytes up to a NUL, and skips the NUL.
     pub(super) fn name(&mut self) -> Result<&'a [u8], Malformed> {
-        let len = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed)?;
+        let len = self.part().iter().position(|&byte| byte == 0).ok_or(Malformed)?;
         let name = self.bytes(len)?;
         self.bytes(1)?;
         Ok(name)
@@ -116,23 +134,26 @@ pub(super) mod opcode {
     pub const STATX: u32 = 52;
 }
 
-/// Flags of INIT.
+/// Flags of INIT; `flags2` has the upper half.
 pub(crate) mod init {
-    pub const ASYNC_READ: u32 = 1 << 0;
-    pub const EXPORT_SUPPORT: u32 = 1 << 4;
-    pub const BIG_WRITES: u32 = 1 << 5;
-    pub const DONT_MASK: u32 = 1 << 6;
-    pub const DO_READDIRPLUS: u32 = 1 << 13;
-    pub const READDIRPLUS_AUTO: u32 = 1 << 14;
-    pub const WRITEBACK_CACHE: u32 = 1 << 16;
-    pub const NO_OPEN_SUPPORT: u32 = 1 << 17;
-    pub const PARALLEL_DIROPS: u32 = 1 << 18;
-    pub const POSIX_ACL: u32 = 1 << 20;
-    pub const MAX_PAGES: u32 = 1 << 22;
-    pub const CACHE_SYMLINKS: u32 = 1 << 23;
-    pub const EXPLICIT_INVAL_DATA: u32 = 1 << 25;
-    pub const HANDLE_KILLPRIV_V2: u32 = 1 << 28;
-    pub const SETXATTR_EXT: u32 = 1 << 29;
+    pub const ASYNC_READ: u64 = 1 << 0;
+    pub const EXPORT_SUPPORT: u64 = 1 << 4;
+    pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DONT_MASK: u64 = 1 << 6;
+    pub const DO_READDIRPLUS: u64 = 1 << 13;
+    pub const READDIRPLUS_AUTO: u64 = 1 << 14;
+    pub const WRITEBACK_CACHE: u64 = 1 << 16;
+    pub const NO_OPEN_SUPPORT: u64 = 1 << 17;
+    pub const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub const POSIX_ACL: u64 = 1 << 20;
+    pub const MAX_PAGES: u64 = 1 << 22;
+    pub const CACHE_SYMLINKS: u64 = 1 << 23;
+    pub const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
+    pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub const SETXATTR_EXT: u64 = 1 << 29;
+    /// `flags2` counts.
+    pub const INIT_EXT: u64 = 1 << 30;
+    pub use spindle_fuse_uring::OVER_IO_URING;
 }
 
 /// Flags of SETXATTR, with [`init::SETXATTR_EXT`].

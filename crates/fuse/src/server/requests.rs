@@ -3,8 +3,8 @@
 
 use super::observed::caller;
 use super::{
-    Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, READ_BUFFER, Server, VALID, cred, errno_of, has_name_space,
-    new_node, probe, reply_directory, reply_empty, reply_seek, reply_xattr,
+    Inner, MAX_BACKGROUND, MAX_REQUEST_BYTES, Server, VALID, cred, errno_of, has_name_space, new_node, probe,
+    reply_directory, reply_empty, reply_seek, reply_xattr,
 };
 use crate::convert::{absent, decode_rdev};
 use crate::protocol::{
@@ -127,6 +127,7 @@ impl Server {
         negotiation.max_write = MAX_REQUEST_BYTES;
         negotiation.max_readahead = negotiation.max_readahead.min(MAX_REQUEST_BYTES);
         negotiation.max_background = MAX_BACKGROUND;
+        negotiation.rings = self.rings;
         negotiation.time_granularity_ns = self.fs.limits().time_granularity_ns;
     }
 
@@ -310,19 +311,12 @@ impl Server {
     }
 
     fn read(&self, req: &Request, ino: NodeId, fh: u64, offset: u64, size: u32, reply: Reply) {
-        READ_BUFFER.with_borrow_mut(|buffer| {
-            let size = size as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            match self.fs.read(self.ino(ino), offset, &mut buffer[..size]) {
-                Ok(len) => {
-                    let (handle, ino, bytes) = (fh, self.ino(ino), len as u64);
-                    self.observed.notify(caller(req), &Action::Read { handle, ino, offset, bytes });
-                    reply.data(&buffer[..len]);
-                }
-                Err(error) => reply.error(errno_of(&error)),
-            }
+        reply.fill(size as usize, |buffer| {
+            let ino = self.ino(ino);
+            let len = self.fs.read(ino, offset, buffer).map_err(|error| errno_of(&error))?;
+            let bytes = len as u64;
+            self.observed.notify(caller(req), &Action::Read { handle: fh, ino, offset, bytes });
+            Ok(len)
         });
     }
 
@@ -559,6 +553,11 @@ impl Server {
         let file = self.ino(ino);
         if self.fs.read_only() {
             return reply_seek(self.fs.seek(file, offset, what), reply);
+        }
+        // In a ring the writes for which the search waits may be queued behind it. The kernel then
+        // takes everything for data.
+        if reply.is_through_ring() {
+            return reply.error(libc::ENOSYS);
         }
         let inner = Arc::clone(&self.0);
         self.state.seeks.push(Box::new(move |notifier| {

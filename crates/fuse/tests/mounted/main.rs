@@ -8,6 +8,7 @@ mod full;
 mod harness;
 mod observed;
 mod others;
+mod transport;
 
 use common::big_model;
 use harness::{Mounted, in_both_modes};
