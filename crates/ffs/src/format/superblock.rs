@@ -41,6 +41,8 @@ pub struct Superblock {
     pub(crate) chunk: Option<u32>,
     /// Set if it is only good enough to read with: see [`Superblock::salvage`].
     pub salvaged: Option<Salvaged>,
+    /// `fs_sblkno` on the disk, if it is wrong there and was corrected here.
+    pub(crate) wrong_sblkno: Option<i32>,
     pub(crate) raw: Vec<u8>,
 }
 
@@ -189,7 +191,9 @@ impl Superblock {
         let (dialect, chunk) = beside::look(device, &layout, Dialect::detect(fs, &raw, &layout));
         let label = (dialect == Dialect::Apple).then(|| AppleLabel::read(device)).flatten();
         let apple_name = label.map(|label| label.name().to_vec());
-        let mut superblock = Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged: None };
+        let (salvaged, wrong_sblkno) = (None, None);
+        let mut superblock =
+            Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged, wrong_sblkno };
         superblock.set_dialect(dialect);
         Ok(superblock)
     }
@@ -211,7 +215,7 @@ impl Superblock {
         extent: Extent,
         device: &dyn Device,
     ) -> Result<Self> {
-        let superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
+        let mut superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -220,8 +224,40 @@ impl Superblock {
                     format!("superblock at byte {sblockloc}"),
                 ));
             }
+        } else {
+            superblock.follow_replicas(device);
         }
         Ok(superblock)
+    }
+
+    /// Corrects `fs_sblkno` if no replica is where it says, and one is where newfs puts them and
+    /// says so itself. A wrong number would make data of files count as metadata, or metadata as
+    /// free. Where newfs has put them, nothing is read.
+    fn follow_replicas(&mut self, device: &dyn Device) {
+        let layout = &self.layout;
+        // On the first border of a block behind the superblock.
+        let border = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
+        let usual = u32::try_from(border >> layout.fs_fshift).unwrap_or(u32::MAX);
+        if usual == layout.fs_sblkno || usual >= layout.fs_cblkno {
+            return;
+        }
+        let is_confirmed = |sblkno: u32| -> Result<bool> {
+            let places = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgstart(cgx) + u64::from(sblkno)));
+            for at in places {
+                let raw = Self::read_raw(device, at)?;
+                let replica = raw.and_then(|raw| decode_replica(&raw, layout));
+                if replica.is_some_and(|fs| fs.fs_sblkno == sblkno.cast_signed()) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        // What cannot be read may confirm either.
+        if let (Ok(false), Ok(true)) = (is_confirmed(layout.fs_sblkno), is_confirmed(usual)) {
+            self.wrong_sblkno = Some(self.fs.fs_sblkno);
+            self.layout.fs_sblkno = usual;
+            self.change(|fs| fs.fs_sblkno = usual.cast_signed());
+        }
     }
 
     fn hash(&self, raw: &[u8]) -> u32 {
@@ -531,7 +567,9 @@ impl Superblock {
     pub fn write(&mut self, device: &dyn Device) -> spindle_device::Result<()> {
         let at = self.layout.fs_sblockloc;
         let raw = self.encode(at);
-        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])
+        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])?;
+        self.wrong_sblkno = None;
+        Ok(())
     }
 }
 
@@ -567,6 +605,11 @@ pub(crate) const MAGICS: [i32; 7] =
 /// Returns true for a magic of a file system that newfs has finished.
 pub(crate) fn is_finished(magic: i32) -> bool {
     magic != FS_BAD_MAGIC && MAGICS.contains(&magic)
+}
+
+/// Decodes the replica of a superblock with this layout; none if it is none.
+pub(crate) fn decode_replica(raw: &[u8], layout: &Layout) -> Option<Fs> {
+    decode(raw).filter(|(fs, endian)| *endian == layout.endian && is_finished(fs.fs_magic)).map(|(fs, _)| fs)
 }
 
 /// Decodes in one byte order; what HP-UX keeps elsewhere comes to its usual place.

@@ -9,7 +9,7 @@ use crate::check::setup::{agreed_fields, copy_constants};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
-use crate::format::superblock::{Superblock, decode};
+use crate::format::superblock::{Superblock, decode_replica};
 use spindle_vfs::{Error, Result};
 use std::collections::HashMap;
 
@@ -22,11 +22,12 @@ impl Round<'_> {
     /// # Errors
     /// [`Error::Unsupported`] if nothing confirms what it says.
     pub(super) fn superblocks(&mut self) -> Result<bool> {
+        let replicas = self.replicas()?;
         if !self.named {
-            self.confirm_essentials()?;
+            self.confirm_essentials(&replicas)?;
         }
         if self.checker.from_replica {
-            let (agree, _) = self.votes()?;
+            let (agree, _) = self.votes(&replicas);
             let most = agree > 1 && agree > self.layout().fs_ncg / 2;
             if !(self.named || most || self.groups_confirm()?) {
                 return Err(unconfirmed("nothing confirms the replica that was found"));
@@ -38,7 +39,7 @@ impl Round<'_> {
         let differs = |finding: &Finding| {
             matches!(finding, Finding::ReplicaDiffers { .. } | Finding::ReplicaMissing { .. })
         };
-        if findings.iter().any(differs) && self.outvoted()? {
+        if findings.iter().any(differs) && self.outvoted(&replicas)? {
             return Ok(true);
         }
         let mut superblock = self.checker.superblock.clone();
@@ -96,26 +97,27 @@ impl Round<'_> {
         let _ = superblock.set_snapshots(&all);
     }
 
+    /// Returns what the replicas say, as far as there are some.
+    fn replicas(&self) -> Result<Vec<Fs>> {
+        let layout = self.layout();
+        let mut replicas = Vec::new();
+        for cgx in 0..layout.fs_ncg {
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
+            replicas.extend(decode_replica(&raw, layout));
+        }
+        Ok(replicas)
+    }
+
     /// Refuses a superblock if most replicas have other values in fields that the check does not
     /// compare, and by which good files would look damaged.
-    fn confirm_essentials(&self) -> Result<()> {
+    fn confirm_essentials(&self, replicas: &[Fs]) -> Result<()> {
+        if self.checker.superblock.check_hashes().superblock || self.has_grown(replicas)? {
+            return Ok(());
+        }
         let layout = self.layout();
-        if self.checker.superblock.check_hashes().superblock {
-            return Ok(());
-        }
-        if self.has_grown()? {
-            return Ok(());
-        }
         let own = essentials(&self.checker.superblock.fs, layout);
-        let (mut same, mut others) = (1, 0);
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)? {
-                let agrees = essentials(&fs, layout) == own;
-                same += u32::from(agrees);
-                others += u32::from(!agrees);
-            }
-        }
-        if others > same {
+        let same = replicas.iter().filter(|fs| essentials(fs, layout) == own).count();
+        if replicas.len() - same > same + 1 {
             return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
         }
         Ok(())
@@ -123,7 +125,7 @@ impl Round<'_> {
 
     /// Returns true if replicas have a smaller size, and the superblock is right all the same,
     /// because every group that only it has is there: growing it was cut.
-    fn has_grown(&self) -> Result<bool> {
+    fn has_grown(&self, replicas: &[Fs]) -> Result<bool> {
         let layout = self.layout();
         let size = |fs: &Fs| match layout.version {
             Version::Ufs2 => fs.fs_size,
@@ -136,65 +138,42 @@ impl Round<'_> {
             fields.retain(|(name, _)| {
                 !matches!(*name, "fs_ncg" | "fs_cssize" | "fs_old_size" | "fs_old_dsize")
             });
-            fields
+            let [_, others @ ..] = essentials(fs, layout);
+            (fields, others)
         };
         let lasting_own = lasting(&self.checker.superblock.fs);
-        let differs_in_size = |fs: &Fs| {
+        let is_older = |fs: &&Fs| {
             (1..own).contains(&size(fs)) && fs.fs_ncg <= layout.fs_ncg && lasting(fs) == lasting_own
         };
-        let mut least = (own, layout.fs_ncg);
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)?.filter(&differs_in_size) {
-                least = least.min((size(&fs), fs.fs_ncg));
-            }
-        }
+        let Some(least) = replicas.iter().filter(is_older).map(|fs| fs.fs_ncg).min() else {
+            return Ok(false);
+        };
         // The last group of the smaller size has become longer.
-        let groups = least.1.saturating_sub(1)..layout.fs_ncg;
-        Ok(least.0 < own && self.are_groups(groups)?)
-    }
-
-    /// Returns the replica of a group: the one at its place, or, as the superblock's `fs_sblkno`
-    /// may be wrong, one that says itself that it is where it is.
-    fn replica(&self, cgx: u32) -> Result<Option<Fs>> {
-        let layout = self.layout();
-        let own = |raw: &[u8]| decode(raw).filter(|(_, endian)| *endian == layout.endian).map(|(fs, _)| fs);
-        let there = own(&self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?);
-        if there.is_some() {
-            return Ok(there);
-        }
-        // newfs puts them on the first border of a block behind the superblock.
-        let last = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
-        let start = layout.byte(layout.cgstart(cgx));
-        let end = (start + last + SBLOCKSIZE as u64).min(self.image.device.info().size_bytes);
-        let area = self.image.read(start, usize::try_from(end.saturating_sub(start)).unwrap_or(0))?;
-        let mut found = area.windows(SBLOCKSIZE).step_by(layout.fs_fsize as usize).map(own);
-        Ok((0_i32..).zip(&mut found).find_map(|(frag, fs)| fs.filter(|fs| fs.fs_sblkno == frag)))
+        self.are_groups(least.saturating_sub(1)..layout.fs_ncg)
     }
 
     /// Returns how many replicas agree with the superblock about what never changes, and what most
     /// of the others say, with their number.
-    fn votes(&self) -> Result<(u32, Option<(u32, Fs)>)> {
+    fn votes(&self, replicas: &[Fs]) -> (u32, Option<(u32, Fs)>) {
         let layout = self.layout();
         let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)? {
-                votes.entry(agreed_fields(&fs, layout)).or_insert((0, fs)).0 += 1;
-            }
+        for fs in replicas {
+            votes.entry(agreed_fields(fs, layout)).or_insert((0, *fs)).0 += 1;
         }
         let agree = votes.remove(&own).map_or(0, |(count, _)| count);
-        Ok((agree, votes.into_values().max_by_key(|(count, _)| *count)))
+        (agree, votes.into_values().max_by_key(|(count, _)| *count))
     }
 
     /// Lets the replicas decide about the constants of the superblock. Returns true if they have
     /// changed it.
-    fn outvoted(&self) -> Result<bool> {
+    fn outvoted(&self, replicas: &[Fs]) -> Result<bool> {
         let layout = self.layout();
         let superblock = self.checker.superblock;
-        if superblock.check_hashes().superblock || self.has_grown()? {
+        if superblock.check_hashes().superblock || self.has_grown(replicas)? {
             return Ok(false);
         }
-        let (agree, others) = self.votes()?;
+        let (agree, others) = self.votes(replicas);
         let Some((against, fs)) = others else {
             if agree > 0 || self.groups_confirm()? {
                 return Ok(false);
@@ -286,7 +265,7 @@ pub(crate) fn forget_log(superblock: &mut Superblock) {
     }
 }
 
-/// Returns the fields besides the constants on which it depends what is damage.
+/// Returns the fields besides the constants on which it depends what is damage, the size first.
 fn essentials(fs: &Fs, layout: &Layout) -> [i64; 6] {
     let (size, csaddr) = match layout.version {
         Version::Ufs1 => (0, fs.fs_old_csaddr.into()),

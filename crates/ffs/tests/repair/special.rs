@@ -4,9 +4,12 @@ use super::crashes::events;
 use super::victim::{checked, clock, damage, missing, planned, repair, tree};
 use crate::images::{self, Image, makefs};
 use crate::tables;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
 use spindle_conformance::cuts::Event;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Finding, Options};
+use spindle_ffs::growfs::{Resize, grow};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::repair::{Scope, plan, remedy};
@@ -150,8 +153,9 @@ fn a_superblock_is_restored() {
     assert_eq!(device.to_bytes()[at..at + 4], *b"name");
 }
 
-/// Promise: where `fs_sblkno` is damaged, so that no replica is where it says, the replicas are
-/// found all the same and put it right; no file is taken for a part of the metadata.
+/// Promise: where `fs_sblkno` is damaged, so that no replica is where it says, the check names that
+/// and nothing else, all files can be read, and a mount does not write; the replicas put it right,
+/// and no file is taken for a part of the metadata.
 #[test]
 fn a_damaged_place_of_the_replicas() {
     for device in filled() {
@@ -163,12 +167,82 @@ fn a_damaged_place_of_the_replicas() {
             let mut image = good.clone();
             image.put(fs_sblkno, wrong);
             let device = MemoryDevice::from_bytes(&image.bytes);
+            if !good.superblock.check_hashes().superblock {
+                let named = format!("IMPOSSIBLE fs_sblkno={wrong} IN SUPERBLOCK, SHOULD BE {right}");
+                assert_eq!(damage(&device), [named]);
+                assert_eq!(tree(&device), before, "{}: {wrong}", good.superblock.dialect);
+                let fs = Ffs::open(Arc::new(device.branch()), clock(), &OpenOptions::default()).unwrap();
+                let reasons: Vec<_> = fs.read_only_reasons().iter().map(|why| why.reason.as_str()).collect();
+                assert_eq!(reasons, [format!("its fs_sblkno is {wrong}, and its replicas are at {right}")]);
+            }
             assert_eq!(repair(&device).refusal, None, "{wrong}");
             assert_eq!(damage(&device), Vec::<String>::new(), "{wrong}");
             let repaired = Image::new(&device);
             assert_eq!(repaired.get::<i32>(fs_sblkno), right);
             assert_eq!(tree(&device), before, "{}: {wrong}", good.superblock.dialect);
         }
+    }
+}
+
+/// Puts a smaller size into a replica.
+fn shrink_replica(image: &mut Image, cgx: u32) {
+    let at = image.replica(cgx);
+    if image.is_ufs2() {
+        image.put(at + 1080, image.get::<u64>(at + 1080) - 8);
+    } else {
+        image.add(at + 36, -8);
+    }
+}
+
+/// Promise: replicas from before a growth that was cut do not make a file system small again.
+#[test]
+fn replicas_from_before_a_growth() {
+    for small in filled() {
+        let bytes = small.info().size_bytes + (8 << 20);
+        let old = Image::new(&small);
+        let device = MemoryDevice::new(bytes);
+        device.write_at(0, &old.bytes).unwrap();
+        let device: Arc<dyn Device> = Arc::new(device);
+        let growth = Resize::of(&old.superblock, bytes).unwrap();
+        let mut random = SmallRng::seed_from_u64(1);
+        grow(&device, &clock(), &mut random, &growth, &mut |_, _| Ok(())).unwrap();
+        let mut all = vec![0; usize::try_from(bytes).unwrap()];
+        device.read_at(0, &mut all).unwrap();
+        let device = MemoryDevice::from_bytes(&all);
+        let before = tree(&device);
+        let grown = Superblock::open(&device).unwrap().layout;
+        let sbsize = old.layout().fs_sbsize.next_multiple_of(512) as usize;
+        for cgx in 0..old.layout().fs_ncg {
+            let at = usize::try_from(old.replica(cgx)).unwrap();
+            device.write_at(at as u64, &old.bytes[at..at + sbsize]).unwrap();
+        }
+        assert!(grown.fs_ncg > old.layout().fs_ncg && !damage(&device).is_empty());
+        assert_eq!(repair(&device).refusal, None, "{}", old.superblock.dialect);
+        assert_eq!(damage(&device), Vec::<String>::new(), "{}", old.superblock.dialect);
+        assert_eq!(Superblock::open(&device).unwrap().layout, grown);
+        assert_eq!(tree(&device), before, "{}", old.superblock.dialect);
+    }
+}
+
+/// Promise: a replica with a smaller size that differs from the superblock in more than that is
+/// none from before a growth: the replicas decide as they do without it.
+#[test]
+fn a_damaged_replica_is_none_from_before_a_growth() {
+    for device in filled() {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        let layout = image.layout().clone();
+        assert!(layout.fs_ncg > 3, "most replicas are whole");
+        if image.superblock.check_hashes().superblock {
+            continue;
+        }
+        shrink_replica(&mut image, 1);
+        // The first data is somewhere else, says the superblock.
+        image.put(image.sb() + 20, layout.fs_dblkno + layout.fs_frag);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        assert_eq!(repair(&device).refusal, None, "{}", image.superblock.dialect);
+        assert_eq!(damage(&device), Vec::<String>::new(), "{}", image.superblock.dialect);
+        assert_eq!(tree(&device), before, "{}", image.superblock.dialect);
     }
 }
 
@@ -249,12 +323,16 @@ fn replicas_decide() {
 }
 
 /// Promise: where the superblock alone has another limit of short symbolic links, or another place
-/// of the summaries, by which good files would look damaged, nothing is changed.
+/// of the summaries, by which good files would look damaged, nothing is changed; nor where one of
+/// the replicas has a smaller size besides.
 #[test]
 fn a_misleading_superblock_is_refused() {
     let device = filled().swap_remove(2);
-    for (at, by) in [(1320, -60), (1096, 64)] {
+    for (at, by, also_size) in [(1320, -60, false), (1096, 64, false), (1320, -60, true), (1096, 64, true)] {
         let mut image = Image::new(&device);
+        if also_size {
+            shrink_replica(&mut image, 1);
+        }
         let ino = image.ino("one/file3");
         image.put(image.inode(ino) + 2, 9_u16);
         image.add(image.sb() + at, by);
