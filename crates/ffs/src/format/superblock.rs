@@ -26,6 +26,9 @@ use spindle_vfs::{AclKind, Error, Objection, Result};
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
 
+/// Groups whose replicas say where they stand; each is a seek on a disk.
+const GROUPS_ASKED: u32 = 16;
+
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]
 pub struct Superblock {
@@ -92,7 +95,12 @@ impl Superblock {
         if fs.fs_magic == FS_BAD_MAGIC {
             return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
         }
-        if belongs(&fs, at) { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+        if !belongs(&fs, at) {
+            return Ok(None);
+        }
+        let mut superblock = Self::checked(raw, &fs, endian, at, device)?;
+        superblock.follow_replicas(device);
+        Ok(Some(superblock))
     }
 
     /// Returns the change that the standard superblock names, and the byte of that, whose
@@ -215,7 +223,7 @@ impl Superblock {
         extent: Extent,
         device: &dyn Device,
     ) -> Result<Self> {
-        let mut superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
+        let superblock = Self::interpreted(raw, fs, endian, sblockloc, extent, device)?;
         if superblock.check_hashes().superblock {
             let hash = superblock.hash(&superblock.raw);
             if hash != fs.fs_ckhash {
@@ -224,16 +232,18 @@ impl Superblock {
                     format!("superblock at byte {sblockloc}"),
                 ));
             }
-        } else {
-            superblock.follow_replicas(device);
         }
         Ok(superblock)
     }
 
-    /// Corrects `fs_sblkno` if no replica is where it says, and one is where newfs puts them and
-    /// says so itself. A wrong number would make data of files count as metadata, or metadata as
-    /// free. Where newfs has put them, nothing is read.
+    /// Corrects `fs_sblkno`, unless a check-hash vouches for it, if no replica of the first groups
+    /// is where it says, and one is where newfs puts them and says so itself. A wrong number would
+    /// make data of files count as metadata, or metadata as free. Where it says what newfs says,
+    /// nothing is read.
     fn follow_replicas(&mut self, device: &dyn Device) {
+        if self.check_hashes().superblock {
+            return;
+        }
         let layout = &self.layout;
         // On the first border of a block behind the superblock.
         let border = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
@@ -242,9 +252,8 @@ impl Superblock {
             return;
         }
         let is_confirmed = |sblkno: u32| -> Result<bool> {
-            let places = (0..layout.fs_ncg).map(|cgx| layout.byte(layout.cgstart(cgx) + u64::from(sblkno)));
-            for at in places {
-                let raw = Self::read_raw(device, at)?;
+            for cgx in 0..layout.fs_ncg.min(GROUPS_ASKED) {
+                let raw = Self::read_raw(device, layout.byte(layout.cgstart(cgx) + u64::from(sblkno)))?;
                 let replica = raw.and_then(|raw| decode_replica(&raw, layout));
                 if replica.is_some_and(|fs| fs.fs_sblkno == sblkno.cast_signed()) {
                     return Ok(true);
