@@ -32,6 +32,9 @@ impl Round<'_> {
             if !(self.named || most || self.groups_confirm()?) {
                 return Err(unconfirmed("nothing confirms the replica that was found"));
             }
+            if !self.named && self.is_contradicted(&replicas) {
+                return Err(unconfirmed("the other replicas do not agree with the one that was found"));
+            }
             self.restore()?;
             return Ok(true);
         }
@@ -97,26 +100,43 @@ impl Round<'_> {
         let _ = superblock.set_snapshots(&all);
     }
 
+    /// Returns what the superblock in use says.
+    fn own(&self) -> Claim {
+        Claim { fs: self.checker.superblock.fs, inode_format: Some(self.layout().inode_format) }
+    }
+
     /// Returns what the replicas say, as far as there are some.
-    fn replicas(&self) -> Result<Vec<Fs>> {
+    fn replicas(&self) -> Result<Vec<Claim>> {
         let layout = self.layout();
         let mut replicas = Vec::new();
         for cgx in 0..layout.fs_ncg {
             let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
-            replicas.extend(decode_replica(&raw, layout));
+            let claim = |fs| Claim { fs, inode_format: InodeFormat::of(&fs, &raw, layout.endian) };
+            replicas.extend(decode_replica(&raw, layout).map(claim));
         }
         Ok(replicas)
     }
 
+    /// Returns true if as many replicas contradict the one in use, about one of the fields that
+    /// never change, as agree with it, which is one of them.
+    fn is_contradicted(&self, replicas: &[Claim]) -> bool {
+        let fields = |claim: &Claim| agreed_fields(&claim.fs, self.layout());
+        let all: Vec<_> = replicas.iter().map(fields).collect();
+        fields(&self.own()).iter().enumerate().any(|(n, own)| {
+            let same = all.iter().filter(|fields| fields[n] == *own).count();
+            all.len() - same >= same.max(1)
+        })
+    }
+
     /// Refuses a superblock if most replicas have other values in fields that the check does not
     /// compare, and by which good files would look damaged.
-    fn confirm_essentials(&self, replicas: &[Fs]) -> Result<()> {
+    fn confirm_essentials(&self, replicas: &[Claim]) -> Result<()> {
         if self.checker.superblock.check_hashes().superblock || self.has_grown(replicas)? {
             return Ok(());
         }
         let layout = self.layout();
-        let own = essentials(&self.checker.superblock.fs, layout);
-        let same = replicas.iter().filter(|fs| essentials(fs, layout) == own).count();
+        let own = self.own().essentials(layout);
+        let same = replicas.iter().filter(|claim| claim.essentials(layout) == own).count();
         if replicas.len() - same > same + 1 {
             return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
         }
@@ -125,7 +145,7 @@ impl Round<'_> {
 
     /// Returns true if replicas have a smaller size, and the superblock is right all the same,
     /// because every group that only it has is there: growing it was cut.
-    fn has_grown(&self, replicas: &[Fs]) -> Result<bool> {
+    fn has_grown(&self, replicas: &[Claim]) -> Result<bool> {
         let layout = self.layout();
         let size = |fs: &Fs| match layout.version {
             Version::Ufs2 => fs.fs_size,
@@ -133,19 +153,20 @@ impl Round<'_> {
         };
         let own = size(&self.checker.superblock.fs);
         // What is damaged in other ways says nothing about growth.
-        let lasting = |fs: &Fs| {
-            let mut fields = agreed_fields(fs, layout);
+        let lasting = |claim: &Claim| {
+            let mut fields = agreed_fields(&claim.fs, layout);
             fields.retain(|(name, _)| {
                 !matches!(*name, "fs_ncg" | "fs_cssize" | "fs_old_size" | "fs_old_dsize")
             });
-            let [_, others @ ..] = essentials(fs, layout);
-            (fields, others)
+            (fields, claim.essentials(layout).1)
         };
-        let lasting_own = lasting(&self.checker.superblock.fs);
-        let is_older = |fs: &&Fs| {
-            (1..own).contains(&size(fs)) && fs.fs_ncg <= layout.fs_ncg && lasting(fs) == lasting_own
+        let lasting_own = lasting(&self.own());
+        let is_older = |claim: &&Claim| {
+            (1..own).contains(&size(&claim.fs))
+                && claim.fs.fs_ncg <= layout.fs_ncg
+                && lasting(claim) == lasting_own
         };
-        let Some(least) = replicas.iter().filter(is_older).map(|fs| fs.fs_ncg).min() else {
+        let Some(least) = replicas.iter().filter(is_older).map(|claim| claim.fs.fs_ncg).min() else {
             return Ok(false);
         };
         // The last group of the smaller size has become longer.
@@ -154,11 +175,11 @@ impl Round<'_> {
 
     /// Returns how many replicas agree with the superblock about what never changes, and what most
     /// of the others say, with their number.
-    fn votes(&self, replicas: &[Fs]) -> (u32, Option<(u32, Fs)>) {
+    fn votes(&self, replicas: &[Claim]) -> (u32, Option<(u32, Fs)>) {
         let layout = self.layout();
         let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
-        for fs in replicas {
+        for Claim { fs, .. } in replicas {
             votes.entry(agreed_fields(fs, layout)).or_insert((0, *fs)).0 += 1;
         }
         let agree = votes.remove(&own).map_or(0, |(count, _)| count);
@@ -167,7 +188,7 @@ impl Round<'_> {
 
     /// Lets the replicas decide about the constants of the superblock. Returns true if they have
     /// changed it.
-    fn outvoted(&self, replicas: &[Fs]) -> Result<bool> {
+    fn outvoted(&self, replicas: &[Claim]) -> Result<bool> {
         let layout = self.layout();
         let superblock = self.checker.superblock;
         if superblock.check_hashes().superblock || self.has_grown(replicas)? {
@@ -265,21 +286,29 @@ pub(crate) fn forget_log(superblock: &mut Superblock) {
     }
 }
 
-/// Returns the fields besides the constants on which it depends what is damage, the size first.
-fn essentials(fs: &Fs, layout: &Layout) -> [i64; 6] {
-    let (size, csaddr) = match layout.version {
-        Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
-        Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
-    };
-    // Others keep there what changes with each mount.
-    let formats = match layout.inode_format {
-        InodeFormat::New => {
-            [fs.fs_old_inodefmt, fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen]
-        }
-        InodeFormat::Old | InodeFormat::Sun => [0; 4],
-    };
-    let [inodes, tables, clusters, links] = formats.map(i64::from);
-    [size, csaddr, inodes, tables, clusters, links]
+/// What a superblock or a replica says.
+struct Claim {
+    fs: Fs,
+    /// None if it says none that there is.
+    inode_format: Option<InodeFormat>,
+}
+
+impl Claim {
+    /// Returns the size in UFS2, and the other things besides the constants on which it depends
+    /// what is damage.
+    fn essentials(&self, layout: &Layout) -> (i64, (Option<InodeFormat>, [i32; 3], i64)) {
+        let fs = &self.fs;
+        let (size, csaddr) = match layout.version {
+            Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
+            Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
+        };
+        // Others keep there what changes with each mount.
+        let formats = match layout.inode_format {
+            InodeFormat::New => [fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen],
+            InodeFormat::Old | InodeFormat::Sun => [0; 3],
+        };
+        (size, (self.inode_format, formats, csaddr))
+    }
 }
 
 fn unconfirmed(what: &str) -> Error {

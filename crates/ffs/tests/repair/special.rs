@@ -13,7 +13,7 @@ use spindle_ffs::growfs::{Resize, grow};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::repair::{Scope, plan, remedy};
-use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
+use spindle_ffs::{Dialect, Ffs, InodeFormat, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::sync::Arc;
 
@@ -342,6 +342,46 @@ fn a_misleading_superblock_is_refused() {
         assert!(refusal.contains("replicas"), "{at}: {refusal}; {:?}", damage(&device));
         assert!(device.to_bytes() == image.bytes);
     }
+}
+
+/// Promise: a superblock that alone has another format of inodes is not believed, by which all files
+/// would look damaged.
+#[test]
+fn another_format_of_inodes_is_refused() {
+    let device = filled().swap_remove(3);
+    let mut image = Image::new(&device);
+    assert_eq!(image.layout().inode_format, InodeFormat::New);
+    image.put(image.sb() + 1324, 0);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("other formats"), "{refusal}; {:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
+}
+
+/// Promise: without a superblock, a replica is not believed that most others contradict, although
+/// no two of them agree, and the cylinder groups are where it says.
+#[test]
+fn a_contradicted_replica_is_refused() {
+    let device = filled().swap_remove(3);
+    let before = tree(&device);
+    let mut image = Image::new(&device);
+    let layout = image.layout().clone();
+    assert!(layout.fs_ncg > 3);
+    image.put(image.sb() + 1372, 0);
+    for cgx in 1..layout.fs_ncg {
+        // A mask in each of two, a shift in the third one; the rest are gone.
+        let field = [72, 76, 96].get(cgx as usize - 1).unwrap_or(&1372);
+        image.put(image.replica(cgx) + field, 0);
+    }
+    let whole = MemoryDevice::from_bytes(&image.bytes);
+    assert_eq!(repair(&whole).refusal, None);
+    assert_eq!((damage(&whole), tree(&whole)), (Vec::new(), before));
+    // Its summaries reach into the files behind them.
+    image.put(image.replica(0) + 156, layout.fs_cssize + layout.fs_bsize);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("do not agree"), "{refusal}");
+    assert!(device.to_bytes() == image.bytes);
 }
 
 /// Promise: both of two files with the same blocks have all of their content afterwards, each in
