@@ -203,8 +203,7 @@ impl Round<'_> {
         };
         match against.cmp(&(agree + 1)) {
             std::cmp::Ordering::Less => Ok(false),
-            std::cmp::Ordering::Equal => Err(unconfirmed("its replicas do not agree with the superblock")),
-            std::cmp::Ordering::Greater => {
+            std::cmp::Ordering::Greater if self.outvote(&fs, replicas) => {
                 let mut right = superblock.clone();
                 let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
                 right.change(|own| {
@@ -222,7 +221,21 @@ impl Round<'_> {
                 right.write(self.image.device)?;
                 Ok(true)
             }
+            _ => Err(unconfirmed("its replicas do not agree with the superblock")),
         }
+    }
+
+    /// Returns true if in each field in which a replica differs from the superblock, more replicas
+    /// have what it has than confirm the superblock: some that agree with each other may have the
+    /// same damage.
+    fn outvote(&self, fs: &Fs, replicas: &[Claim]) -> bool {
+        let fields = |fs: &Fs| agreed_fields(fs, self.layout());
+        let all: Vec<_> = replicas.iter().map(|claim| fields(&claim.fs)).collect();
+        let pairs = fields(fs).into_iter().zip(fields(&self.checker.superblock.fs)).enumerate();
+        let count = |n: usize, field| all.iter().filter(|fields| fields[n] == field).count();
+        pairs
+            .filter(|(_, (theirs, own))| theirs != own)
+            .all(|(n, (theirs, own))| count(n, theirs) > count(n, own) + 1)
     }
 
     /// Gives a field of the superblock the value that it must have, or that newfs gives it.

@@ -358,6 +358,26 @@ fn another_format_of_inodes_is_refused() {
     assert!(device.to_bytes() == image.bytes);
 }
 
+/// Promise: two replicas with the same damage do not outvote a whole superblock, although no other
+/// agrees with it in everything.
+#[test]
+fn replicas_with_the_same_damage_are_not_believed() {
+    let device = filled().swap_remove(3);
+    let mut image = Image::new(&device);
+    let layout = image.layout().clone();
+    assert!(layout.fs_ncg > 3);
+    for cgx in 0..layout.fs_ncg {
+        // First data in two, a mask in each of two others; any others are gone.
+        let field = [20, 20, 72, 76].get(cgx as usize).unwrap_or(&1372);
+        let value = if *field == 20 { layout.fs_dblkno + layout.fs_frag } else { 0 };
+        image.put(image.replica(cgx) + field, value);
+    }
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("replicas do not agree"), "{refusal}; {:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
+}
+
 /// Promise: without a superblock, a replica is not believed that most others contradict, although
 /// no two of them agree, and the cylinder groups are where it says.
 #[test]
@@ -369,7 +389,7 @@ fn a_contradicted_replica_is_refused() {
     assert!(layout.fs_ncg > 3);
     image.put(image.sb() + 1372, 0);
     for cgx in 1..layout.fs_ncg {
-        // A mask in each of two, a shift in the third one; the rest are gone.
+        // A mask in each of two, a shift in the third one; any others are gone.
         let field = [72, 76, 96].get(cgx as usize - 1).unwrap_or(&1372);
         image.put(image.replica(cgx) + field, 0);
     }
