@@ -206,7 +206,7 @@ pub fn partitions(device: &dyn Device) -> Result<Table> {
         if p.start_bytes >= disk_bytes {
             p.set_problem(|| format!("it is not inside the disk, which is {disk_bytes} bytes at 0"));
         } else {
-            p.missing_bytes = p.end().saturating_sub(disk_bytes);
+            p.missing_bytes = p.size_bytes.saturating_sub(disk_bytes - p.start_bytes);
         }
     }
     Ok(table)

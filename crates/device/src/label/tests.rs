@@ -334,6 +334,15 @@ fn cut_partitions() {
     assert_eq!(missing("s1d").unwrap(), 16);
     assert_eq!(table.find("s1d").unwrap().bytes_on_disk(), 1984 * 512);
     assert!(missing("s1e").unwrap_err().to_string().contains("not inside the disk"));
+    // The end of the last one is beyond all numbers.
+    let last = u64::MAX - 1;
+    let (mut header, entries) = gpt(1, DISK - 1, 2, &[(UFS, 40, last)]);
+    put(&mut header, 48, &last.to_le_bytes());
+    put(&mut header, 16, &[0; 4]);
+    let crc = crc32fast::hash(&header[..92]);
+    put(&mut header, 16, &crc.to_le_bytes());
+    let table = partitions(&disk(&[(0, mbr(&[(0xee, 1, 19_999)])), (1, header), (2, entries)])).unwrap();
+    assert_eq!(table.find("p1").unwrap().bytes_on_disk(), (DISK - 40) * 512);
 }
 
 /// Promise: a GPT is read with its types and names, and a disklabel inside it.

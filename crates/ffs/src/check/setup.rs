@@ -181,6 +181,9 @@ impl Checker<'_> {
         let most = i64::from(layout.fs_fsize / 512).ilog2();
         let shift = u32::try_from(fs.fs_fsbtodb).is_ok_and(|shift| shift <= most);
         check("fs_fsbtodb", fs.fs_fsbtodb.into(), shift, format!("at most {most}"));
+        if let Some(wrong) = self.superblock.wrong_sblkno {
+            check("fs_sblkno", wrong.into(), false, layout.fs_sblkno.to_string());
+        }
         let rotor = (0..=i64::from(layout.fs_ncg)).contains(&i64::from(fs.fs_cgrotor));
         check("fs_cgrotor", fs.fs_cgrotor.into(), rotor, format!("below {}", layout.fs_ncg));
     }

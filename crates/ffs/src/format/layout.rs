@@ -51,6 +51,28 @@ pub enum InodeFormat {
     Sun,
 }
 
+impl InodeFormat {
+    /// Returns the format that a superblock says, which is `fs` in its bytes `raw`; none if it says
+    /// none that there is.
+    pub(crate) fn of(fs: &Fs, raw: &[u8], endian: Endian) -> Option<Self> {
+        if matches!(fs.fs_magic, FS_UFS2_MAGIC | FS_UFS2EA_MAGIC) {
+            return Some(Self::New);
+        }
+        let old_cg = fs.fs_old_postblformat != crate::format::ondisk::FS_DYNAMICPOSTBLFMT;
+        if fs.fs_old_inodefmt == FS_42INODEFMT || old_cg {
+            return Some(Self::Old);
+        }
+        if sun_quad(FsSun::decode(raw, endian).fs_qbmask, endian) == i64::from(fs.fs_bsize) - 1 {
+            return Some(Self::Sun);
+        }
+        match fs.fs_old_inodefmt {
+            FS_44INODEFMT => Some(Self::New),
+            0 => Some(Self::Old),
+            _ => None,
+        }
+    }
+}
+
 /// The checked geometry. Sizes in bytes end in `_size` or are `fs_bsize`, `fs_fsize`; everything
 /// else named as in `fs.h` counts what it counts there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -261,19 +283,8 @@ impl Layout {
             within32("fs_sbsize", fs.fs_sbsize, 1376, u32::try_from(SBLOCKSIZE).unwrap_or(u32::MAX))?;
 
         let sun_masks = FsSun::decode(raw, endian);
-        let inode_format = if ufs2 {
-            InodeFormat::New
-        } else if fs.fs_old_inodefmt == FS_42INODEFMT || old_cg {
-            InodeFormat::Old
-        } else if sun_quad(sun_masks.fs_qbmask, endian) == i64::from(fs_bsize) - 1 {
-            InodeFormat::Sun
-        } else {
-            match fs.fs_old_inodefmt {
-                FS_44INODEFMT => InodeFormat::New,
-                0 => InodeFormat::Old,
-                other => return Err(bad("fs_old_inodefmt", other, "-1, 0 or 2")),
-            }
-        };
+        let inode_format = InodeFormat::of(fs, raw, endian)
+            .ok_or_else(|| bad("fs_old_inodefmt", fs.fs_old_inodefmt, "-1, 0 or 2"))?;
         let pointers = u32::try_from((NDADDR + NIADDR) * if ufs2 { 8 } else { 4 }).unwrap_or(0);
         let fs_maxsymlinklen = match inode_format {
             InodeFormat::New => within32("fs_maxsymlinklen", fs.fs_maxsymlinklen, 0, pointers)?,

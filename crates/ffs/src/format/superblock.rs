@@ -26,6 +26,9 @@ use spindle_vfs::{AclKind, Error, Objection, Result};
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
 
+/// Groups whose replicas say where they stand; each is a seek on a disk.
+const GROUPS_ASKED: u32 = 16;
+
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]
 pub struct Superblock {
@@ -41,6 +44,8 @@ pub struct Superblock {
     pub(crate) chunk: Option<u32>,
     /// Set if it is only good enough to read with: see [`Superblock::salvage`].
     pub salvaged: Option<Salvaged>,
+    /// `fs_sblkno` on the disk, if it is wrong there and was corrected here.
+    pub(crate) wrong_sblkno: Option<i32>,
     pub(crate) raw: Vec<u8>,
 }
 
@@ -90,7 +95,12 @@ impl Superblock {
         if fs.fs_magic == FS_BAD_MAGIC {
             return Err(Error::corrupt("newfs did not finish", format!("superblock at byte {at}")));
         }
-        if belongs(&fs, at) { Self::checked(raw, &fs, endian, at, device).map(Some) } else { Ok(None) }
+        if !belongs(&fs, at) {
+            return Ok(None);
+        }
+        let mut superblock = Self::checked(raw, &fs, endian, at, device)?;
+        superblock.follow_replicas(device);
+        Ok(Some(superblock))
     }
 
     /// Returns the change that the standard superblock names, and the byte of that, whose
@@ -189,7 +199,9 @@ impl Superblock {
         let (dialect, chunk) = beside::look(device, &layout, Dialect::detect(fs, &raw, &layout));
         let label = (dialect == Dialect::Apple).then(|| AppleLabel::read(device)).flatten();
         let apple_name = label.map(|label| label.name().to_vec());
-        let mut superblock = Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged: None };
+        let (salvaged, wrong_sblkno) = (None, None);
+        let mut superblock =
+            Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged, wrong_sblkno };
         superblock.set_dialect(dialect);
         Ok(superblock)
     }
@@ -222,6 +234,39 @@ impl Superblock {
             }
         }
         Ok(superblock)
+    }
+
+    /// Corrects `fs_sblkno`, unless a check-hash vouches for it, if no replica of the first groups
+    /// is where it says, and one is where newfs puts them and says so itself. A wrong number would
+    /// make data of files count as metadata, or metadata as free. Where it says what newfs says,
+    /// nothing is read.
+    fn follow_replicas(&mut self, device: &dyn Device) {
+        if self.check_hashes().superblock {
+            return;
+        }
+        let layout = &self.layout;
+        // On the first border of a block behind the superblock.
+        let border = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
+        let usual = u32::try_from(border >> layout.fs_fshift).unwrap_or(u32::MAX);
+        if usual == layout.fs_sblkno || usual >= layout.fs_cblkno {
+            return;
+        }
+        let is_confirmed = |sblkno: u32| -> Result<bool> {
+            for cgx in 0..layout.fs_ncg.min(GROUPS_ASKED) {
+                let raw = Self::read_raw(device, layout.byte(layout.cgstart(cgx) + u64::from(sblkno)))?;
+                let replica = raw.and_then(|raw| decode_replica(&raw, layout));
+                if replica.is_some_and(|fs| fs.fs_sblkno == sblkno.cast_signed()) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        // What cannot be read may confirm either.
+        if let (Ok(false), Ok(true)) = (is_confirmed(layout.fs_sblkno), is_confirmed(usual)) {
+            self.wrong_sblkno = Some(self.fs.fs_sblkno);
+            self.layout.fs_sblkno = usual;
+            self.change(|fs| fs.fs_sblkno = usual.cast_signed());
+        }
     }
 
     fn hash(&self, raw: &[u8]) -> u32 {
@@ -531,7 +576,9 @@ impl Superblock {
     pub fn write(&mut self, device: &dyn Device) -> spindle_device::Result<()> {
         let at = self.layout.fs_sblockloc;
         let raw = self.encode(at);
-        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])
+        device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])?;
+        self.wrong_sblkno = None;
+        Ok(())
     }
 }
 
@@ -567,6 +614,11 @@ pub(crate) const MAGICS: [i32; 7] =
 /// Returns true for a magic of a file system that newfs has finished.
 pub(crate) fn is_finished(magic: i32) -> bool {
     magic != FS_BAD_MAGIC && MAGICS.contains(&magic)
+}
+
+/// Decodes the replica of a superblock with this layout; none if it is none.
+pub(crate) fn decode_replica(raw: &[u8], layout: &Layout) -> Option<Fs> {
+    decode(raw).filter(|(fs, endian)| *endian == layout.endian && is_finished(fs.fs_magic)).map(|(fs, _)| fs)
 }
 
 /// Decodes in one byte order; what HP-UX keeps elsewhere comes to its usual place.

@@ -193,6 +193,14 @@ impl Superblock {
         let recovers = matches!(log, FoundLog::Recovery(_));
         let mut found = objections(&self.fs, &self.raw, &self.layout, self.dialect, recovers);
         found.extend(self.salvaged.iter().flat_map(|salvaged| salvaged.objections()));
+        if let Some(wrong) = self.wrong_sblkno {
+            let right = self.layout.fs_sblkno;
+            found.push(Objection {
+                reason: format!("its fs_sblkno is {wrong}, and its replicas are at {right}"),
+                remedy: CHECK.into(),
+                overridable: true,
+            });
+        }
         if let FoundLog::Useless(reason) = log
             && self.needs_log()
         {

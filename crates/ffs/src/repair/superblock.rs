@@ -9,7 +9,7 @@ use crate::check::setup::{agreed_fields, copy_constants};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
-use crate::format::superblock::{Superblock, decode};
+use crate::format::superblock::{Superblock, decode_replica};
 use spindle_vfs::{Error, Result};
 use std::collections::HashMap;
 
@@ -22,14 +22,18 @@ impl Round<'_> {
     /// # Errors
     /// [`Error::Unsupported`] if nothing confirms what it says.
     pub(super) fn superblocks(&mut self) -> Result<bool> {
+        let replicas = self.replicas()?;
         if !self.named {
-            self.confirm_essentials()?;
+            self.confirm_essentials(&replicas)?;
         }
         if self.checker.from_replica {
-            let (agree, _) = self.votes()?;
+            let (agree, _) = self.votes(&replicas);
             let most = agree > 1 && agree > self.layout().fs_ncg / 2;
             if !(self.named || most || self.groups_confirm()?) {
                 return Err(unconfirmed("nothing confirms the replica that was found"));
+            }
+            if !self.named && self.is_contradicted(&replicas) {
+                return Err(unconfirmed("the other replicas do not agree with the one that was found"));
             }
             self.restore()?;
             return Ok(true);
@@ -38,7 +42,7 @@ impl Round<'_> {
         let differs = |finding: &Finding| {
             matches!(finding, Finding::ReplicaDiffers { .. } | Finding::ReplicaMissing { .. })
         };
-        if findings.iter().any(differs) && self.outvoted()? {
+        if findings.iter().any(differs) && self.outvoted(&replicas)? {
             return Ok(true);
         }
         let mut superblock = self.checker.superblock.clone();
@@ -96,26 +100,44 @@ impl Round<'_> {
         let _ = superblock.set_snapshots(&all);
     }
 
+    /// Returns what the superblock in use says.
+    fn own(&self) -> Claim {
+        Claim { fs: self.checker.superblock.fs, inode_format: Some(self.layout().inode_format) }
+    }
+
+    /// Returns what the replicas say, as far as there are some.
+    fn replicas(&self) -> Result<Vec<Claim>> {
+        let layout = self.layout();
+        let mut replicas = Vec::new();
+        for cgx in 0..layout.fs_ncg {
+            let raw = self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?;
+            let claim = |fs| Claim { fs, inode_format: InodeFormat::of(&fs, &raw, layout.endian) };
+            replicas.extend(decode_replica(&raw, layout).map(claim));
+        }
+        Ok(replicas)
+    }
+
+    /// Returns true if as many replicas contradict the one in use, about one of the fields that
+    /// never change, as agree with it, which is one of them.
+    fn is_contradicted(&self, replicas: &[Claim]) -> bool {
+        let fields = |claim: &Claim| agreed_fields(&claim.fs, self.layout());
+        let all: Vec<_> = replicas.iter().map(fields).collect();
+        fields(&self.own()).iter().enumerate().any(|(n, own)| {
+            let same = all.iter().filter(|fields| fields[n] == *own).count();
+            all.len() - same >= same.max(1)
+        })
+    }
+
     /// Refuses a superblock if most replicas have other values in fields that the check does not
     /// compare, and by which good files would look damaged.
-    fn confirm_essentials(&self) -> Result<()> {
+    fn confirm_essentials(&self, replicas: &[Claim]) -> Result<()> {
+        if self.checker.superblock.check_hashes().superblock || self.has_grown(replicas)? {
+            return Ok(());
+        }
         let layout = self.layout();
-        if self.checker.superblock.check_hashes().superblock {
-            return Ok(());
-        }
-        if self.has_grown()? {
-            return Ok(());
-        }
-        let own = essentials(&self.checker.superblock.fs, layout);
-        let (mut same, mut others) = (1, 0);
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)? {
-                let agrees = essentials(&fs, layout) == own;
-                same += u32::from(agrees);
-                others += u32::from(!agrees);
-            }
-        }
-        if others > same {
+        let own = self.own().essentials(layout);
+        let same = replicas.iter().filter(|claim| claim.essentials(layout) == own).count();
+        if replicas.len() - same > same + 1 {
             return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
         }
         Ok(())
@@ -123,7 +145,7 @@ impl Round<'_> {
 
     /// Returns true if replicas have a smaller size, and the superblock is right all the same,
     /// because every group that only it has is there: growing it was cut.
-    fn has_grown(&self) -> Result<bool> {
+    fn has_grown(&self, replicas: &[Claim]) -> Result<bool> {
         let layout = self.layout();
         let size = |fs: &Fs| match layout.version {
             Version::Ufs2 => fs.fs_size,
@@ -131,70 +153,48 @@ impl Round<'_> {
         };
         let own = size(&self.checker.superblock.fs);
         // What is damaged in other ways says nothing about growth.
-        let lasting = |fs: &Fs| {
-            let mut fields = agreed_fields(fs, layout);
+        let lasting = |claim: &Claim| {
+            let mut fields = agreed_fields(&claim.fs, layout);
             fields.retain(|(name, _)| {
                 !matches!(*name, "fs_ncg" | "fs_cssize" | "fs_old_size" | "fs_old_dsize")
             });
-            fields
+            (fields, claim.essentials(layout).1)
         };
-        let lasting_own = lasting(&self.checker.superblock.fs);
-        let differs_in_size = |fs: &Fs| {
-            (1..own).contains(&size(fs)) && fs.fs_ncg <= layout.fs_ncg && lasting(fs) == lasting_own
+        let lasting_own = lasting(&self.own());
+        let is_older = |claim: &&Claim| {
+            (1..own).contains(&size(&claim.fs))
+                && claim.fs.fs_ncg <= layout.fs_ncg
+                && lasting(claim) == lasting_own
         };
-        let mut least = (own, layout.fs_ncg);
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)?.filter(&differs_in_size) {
-                least = least.min((size(&fs), fs.fs_ncg));
-            }
-        }
+        let Some(least) = replicas.iter().filter(is_older).map(|claim| claim.fs.fs_ncg).min() else {
+            return Ok(false);
+        };
         // The last group of the smaller size has become longer.
-        let groups = least.1.saturating_sub(1)..layout.fs_ncg;
-        Ok(least.0 < own && self.are_groups(groups)?)
-    }
-
-    /// Returns the replica of a group: the one at its place, or, as the superblock's `fs_sblkno`
-    /// may be wrong, one that says itself that it is where it is.
-    fn replica(&self, cgx: u32) -> Result<Option<Fs>> {
-        let layout = self.layout();
-        let own = |raw: &[u8]| decode(raw).filter(|(_, endian)| *endian == layout.endian).map(|(fs, _)| fs);
-        let there = own(&self.image.read(layout.byte(layout.cgsblock(cgx)), SBLOCKSIZE)?);
-        if there.is_some() {
-            return Ok(there);
-        }
-        // newfs puts them on the first border of a block behind the superblock.
-        let last = (layout.fs_sblockloc + SBLOCKSIZE as u64).next_multiple_of(layout.fs_bsize.into());
-        let start = layout.byte(layout.cgstart(cgx));
-        let end = (start + last + SBLOCKSIZE as u64).min(self.image.device.info().size_bytes);
-        let area = self.image.read(start, usize::try_from(end.saturating_sub(start)).unwrap_or(0))?;
-        let mut found = area.windows(SBLOCKSIZE).step_by(layout.fs_fsize as usize).map(own);
-        Ok((0_i32..).zip(&mut found).find_map(|(frag, fs)| fs.filter(|fs| fs.fs_sblkno == frag)))
+        self.are_groups(least.saturating_sub(1)..layout.fs_ncg)
     }
 
     /// Returns how many replicas agree with the superblock about what never changes, and what most
     /// of the others say, with their number.
-    fn votes(&self) -> Result<(u32, Option<(u32, Fs)>)> {
+    fn votes(&self, replicas: &[Claim]) -> (u32, Option<(u32, Fs)>) {
         let layout = self.layout();
         let own = agreed_fields(&self.checker.superblock.fs, layout);
         let mut votes: HashMap<Vec<(&str, i64)>, (u32, Fs)> = HashMap::new();
-        for cgx in 0..layout.fs_ncg {
-            if let Some(fs) = self.replica(cgx)? {
-                votes.entry(agreed_fields(&fs, layout)).or_insert((0, fs)).0 += 1;
-            }
+        for Claim { fs, .. } in replicas {
+            votes.entry(agreed_fields(fs, layout)).or_insert((0, *fs)).0 += 1;
         }
         let agree = votes.remove(&own).map_or(0, |(count, _)| count);
-        Ok((agree, votes.into_values().max_by_key(|(count, _)| *count)))
+        (agree, votes.into_values().max_by_key(|(count, _)| *count))
     }
 
     /// Lets the replicas decide about the constants of the superblock. Returns true if they have
     /// changed it.
-    fn outvoted(&self) -> Result<bool> {
+    fn outvoted(&self, replicas: &[Claim]) -> Result<bool> {
         let layout = self.layout();
         let superblock = self.checker.superblock;
-        if superblock.check_hashes().superblock || self.has_grown()? {
+        if superblock.check_hashes().superblock || self.has_grown(replicas)? {
             return Ok(false);
         }
-        let (agree, others) = self.votes()?;
+        let (agree, others) = self.votes(replicas);
         let Some((against, fs)) = others else {
             if agree > 0 || self.groups_confirm()? {
                 return Ok(false);
@@ -203,8 +203,7 @@ impl Round<'_> {
         };
         match against.cmp(&(agree + 1)) {
             std::cmp::Ordering::Less => Ok(false),
-            std::cmp::Ordering::Equal => Err(unconfirmed("its replicas do not agree with the superblock")),
-            std::cmp::Ordering::Greater => {
+            std::cmp::Ordering::Greater if self.outvote(&fs, replicas) => {
                 let mut right = superblock.clone();
                 let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
                 right.change(|own| {
@@ -222,7 +221,21 @@ impl Round<'_> {
                 right.write(self.image.device)?;
                 Ok(true)
             }
+            _ => Err(unconfirmed("its replicas do not agree with the superblock")),
         }
+    }
+
+    /// Returns true if in each field in which a replica differs from the superblock, more replicas
+    /// have what it has than confirm the superblock: some that agree with each other may have the
+    /// same damage.
+    fn outvote(&self, fs: &Fs, replicas: &[Claim]) -> bool {
+        let fields = |fs: &Fs| agreed_fields(fs, self.layout());
+        let all: Vec<_> = replicas.iter().map(|claim| fields(&claim.fs)).collect();
+        let pairs = fields(fs).into_iter().zip(fields(&self.checker.superblock.fs)).enumerate();
+        let count = |n: usize, field| all.iter().filter(|fields| fields[n] == field).count();
+        pairs
+            .filter(|(_, (theirs, own))| theirs != own)
+            .all(|(n, (theirs, own))| count(n, theirs) > count(n, own) + 1)
     }
 
     /// Gives a field of the superblock the value that it must have, or that newfs gives it.
@@ -286,21 +299,29 @@ pub(crate) fn forget_log(superblock: &mut Superblock) {
     }
 }
 
-/// Returns the fields besides the constants on which it depends what is damage.
-fn essentials(fs: &Fs, layout: &Layout) -> [i64; 6] {
-    let (size, csaddr) = match layout.version {
-        Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
-        Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
-    };
-    // Others keep there what changes with each mount.
-    let formats = match layout.inode_format {
-        InodeFormat::New => {
-            [fs.fs_old_inodefmt, fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen]
-        }
-        InodeFormat::Old | InodeFormat::Sun => [0; 4],
-    };
-    let [inodes, tables, clusters, links] = formats.map(i64::from);
-    [size, csaddr, inodes, tables, clusters, links]
+/// What a superblock or a replica says.
+struct Claim {
+    fs: Fs,
+    /// None if it says none that there is.
+    inode_format: Option<InodeFormat>,
+}
+
+impl Claim {
+    /// Returns the size in UFS2, and the other things besides the constants on which it depends
+    /// what is damage.
+    fn essentials(&self, layout: &Layout) -> (i64, (Option<InodeFormat>, [i32; 3], i64)) {
+        let fs = &self.fs;
+        let (size, csaddr) = match layout.version {
+            Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
+            Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
+        };
+        // Others keep there what changes with each mount.
+        let formats = match layout.inode_format {
+            InodeFormat::New => [fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen],
+            InodeFormat::Old | InodeFormat::Sun => [0; 3],
+        };
+        (size, (self.inode_format, formats, csaddr))
+    }
 }
 
 fn unconfirmed(what: &str) -> Error {

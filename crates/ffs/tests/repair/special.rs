@@ -4,13 +4,16 @@ use super::crashes::events;
 use super::victim::{checked, clock, damage, missing, planned, repair, tree};
 use crate::images::{self, Image, makefs};
 use crate::tables;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
 use spindle_conformance::cuts::Event;
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::check::{Finding, Options};
+use spindle_ffs::growfs::{Resize, grow};
 use spindle_ffs::newfs::{Format, Parameters};
 use spindle_ffs::ondisk::flags;
 use spindle_ffs::repair::{Scope, plan, remedy};
-use spindle_ffs::{Dialect, Ffs, LogUse, OpenOptions, Superblock};
+use spindle_ffs::{Dialect, Ffs, InodeFormat, LogUse, OpenOptions, Superblock};
 use spindle_vfs::{FileKind, FileSystem, NewNode, Privilege};
 use std::sync::Arc;
 
@@ -150,8 +153,9 @@ fn a_superblock_is_restored() {
     assert_eq!(device.to_bytes()[at..at + 4], *b"name");
 }
 
-/// Promise: where `fs_sblkno` is damaged, so that no replica is where it says, the replicas are
-/// found all the same and put it right; no file is taken for a part of the metadata.
+/// Promise: where `fs_sblkno` is damaged, so that no replica is where it says, the check names that
+/// and nothing else, all files can be read, and a mount does not write; the replicas put it right,
+/// and no file is taken for a part of the metadata.
 #[test]
 fn a_damaged_place_of_the_replicas() {
     for device in filled() {
@@ -163,12 +167,82 @@ fn a_damaged_place_of_the_replicas() {
             let mut image = good.clone();
             image.put(fs_sblkno, wrong);
             let device = MemoryDevice::from_bytes(&image.bytes);
+            if !good.superblock.check_hashes().superblock {
+                let named = format!("IMPOSSIBLE fs_sblkno={wrong} IN SUPERBLOCK, SHOULD BE {right}");
+                assert_eq!(damage(&device), [named]);
+                assert_eq!(tree(&device), before, "{}: {wrong}", good.superblock.dialect);
+                let fs = Ffs::open(Arc::new(device.branch()), clock(), &OpenOptions::default()).unwrap();
+                let reasons: Vec<_> = fs.read_only_reasons().iter().map(|why| why.reason.as_str()).collect();
+                assert_eq!(reasons, [format!("its fs_sblkno is {wrong}, and its replicas are at {right}")]);
+            }
             assert_eq!(repair(&device).refusal, None, "{wrong}");
             assert_eq!(damage(&device), Vec::<String>::new(), "{wrong}");
             let repaired = Image::new(&device);
             assert_eq!(repaired.get::<i32>(fs_sblkno), right);
             assert_eq!(tree(&device), before, "{}: {wrong}", good.superblock.dialect);
         }
+    }
+}
+
+/// Puts a smaller size into a replica.
+fn shrink_replica(image: &mut Image, cgx: u32) {
+    let at = image.replica(cgx);
+    if image.is_ufs2() {
+        image.put(at + 1080, image.get::<u64>(at + 1080) - 8);
+    } else {
+        image.add(at + 36, -8);
+    }
+}
+
+/// Promise: replicas from before a growth that was cut do not make a file system small again.
+#[test]
+fn replicas_from_before_a_growth() {
+    for small in filled() {
+        let bytes = small.info().size_bytes + (8 << 20);
+        let old = Image::new(&small);
+        let device = MemoryDevice::new(bytes);
+        device.write_at(0, &old.bytes).unwrap();
+        let device: Arc<dyn Device> = Arc::new(device);
+        let growth = Resize::of(&old.superblock, bytes).unwrap();
+        let mut random = SmallRng::seed_from_u64(1);
+        grow(&device, &clock(), &mut random, &growth, &mut |_, _| Ok(())).unwrap();
+        let mut all = vec![0; usize::try_from(bytes).unwrap()];
+        device.read_at(0, &mut all).unwrap();
+        let device = MemoryDevice::from_bytes(&all);
+        let before = tree(&device);
+        let grown = Superblock::open(&device).unwrap().layout;
+        let sbsize = old.layout().fs_sbsize.next_multiple_of(512) as usize;
+        for cgx in 0..old.layout().fs_ncg {
+            let at = usize::try_from(old.replica(cgx)).unwrap();
+            device.write_at(at as u64, &old.bytes[at..at + sbsize]).unwrap();
+        }
+        assert!(grown.fs_ncg > old.layout().fs_ncg && !damage(&device).is_empty());
+        assert_eq!(repair(&device).refusal, None, "{}", old.superblock.dialect);
+        assert_eq!(damage(&device), Vec::<String>::new(), "{}", old.superblock.dialect);
+        assert_eq!(Superblock::open(&device).unwrap().layout, grown);
+        assert_eq!(tree(&device), before, "{}", old.superblock.dialect);
+    }
+}
+
+/// Promise: a replica with a smaller size that differs from the superblock in more than that is
+/// none from before a growth: the replicas decide as they do without it.
+#[test]
+fn a_damaged_replica_is_none_from_before_a_growth() {
+    for device in filled() {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        let layout = image.layout().clone();
+        assert!(layout.fs_ncg > 3, "most replicas are whole");
+        if image.superblock.check_hashes().superblock {
+            continue;
+        }
+        shrink_replica(&mut image, 1);
+        // The first data is somewhere else, says the superblock.
+        image.put(image.sb() + 20, layout.fs_dblkno + layout.fs_frag);
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        assert_eq!(repair(&device).refusal, None, "{}", image.superblock.dialect);
+        assert_eq!(damage(&device), Vec::<String>::new(), "{}", image.superblock.dialect);
+        assert_eq!(tree(&device), before, "{}", image.superblock.dialect);
     }
 }
 
@@ -249,12 +323,16 @@ fn replicas_decide() {
 }
 
 /// Promise: where the superblock alone has another limit of short symbolic links, or another place
-/// of the summaries, by which good files would look damaged, nothing is changed.
+/// of the summaries, by which good files would look damaged, nothing is changed; nor where one of
+/// the replicas has a smaller size besides.
 #[test]
 fn a_misleading_superblock_is_refused() {
     let device = filled().swap_remove(2);
-    for (at, by) in [(1320, -60), (1096, 64)] {
+    for (at, by, also_size) in [(1320, -60, false), (1096, 64, false), (1320, -60, true), (1096, 64, true)] {
         let mut image = Image::new(&device);
+        if also_size {
+            shrink_replica(&mut image, 1);
+        }
         let ino = image.ino("one/file3");
         image.put(image.inode(ino) + 2, 9_u16);
         image.add(image.sb() + at, by);
@@ -264,6 +342,66 @@ fn a_misleading_superblock_is_refused() {
         assert!(refusal.contains("replicas"), "{at}: {refusal}; {:?}", damage(&device));
         assert!(device.to_bytes() == image.bytes);
     }
+}
+
+/// Promise: a superblock that alone has another format of inodes is not believed, by which all files
+/// would look damaged.
+#[test]
+fn another_format_of_inodes_is_refused() {
+    let device = filled().swap_remove(3);
+    let mut image = Image::new(&device);
+    assert_eq!(image.layout().inode_format, InodeFormat::New);
+    image.put(image.sb() + 1324, 0);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("other formats"), "{refusal}; {:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
+}
+
+/// Promise: two replicas with the same damage do not outvote a whole superblock, although no other
+/// agrees with it in everything.
+#[test]
+fn replicas_with_the_same_damage_are_not_believed() {
+    let device = filled().swap_remove(3);
+    let mut image = Image::new(&device);
+    let layout = image.layout().clone();
+    assert!(layout.fs_ncg > 3);
+    for cgx in 0..layout.fs_ncg {
+        // First data in two, a mask in each of two others; any others are gone.
+        let field = [20, 20, 72, 76].get(cgx as usize).unwrap_or(&1372);
+        let value = if *field == 20 { layout.fs_dblkno + layout.fs_frag } else { 0 };
+        image.put(image.replica(cgx) + field, value);
+    }
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("replicas do not agree"), "{refusal}; {:?}", damage(&device));
+    assert!(device.to_bytes() == image.bytes);
+}
+
+/// Promise: without a superblock, a replica is not believed that most others contradict, although
+/// no two of them agree, and the cylinder groups are where it says.
+#[test]
+fn a_contradicted_replica_is_refused() {
+    let device = filled().swap_remove(3);
+    let before = tree(&device);
+    let mut image = Image::new(&device);
+    let layout = image.layout().clone();
+    assert!(layout.fs_ncg > 3);
+    image.put(image.sb() + 1372, 0);
+    for cgx in 1..layout.fs_ncg {
+        // A mask in each of two, a shift in the third one; any others are gone.
+        let field = [72, 76, 96].get(cgx as usize - 1).unwrap_or(&1372);
+        image.put(image.replica(cgx) + field, 0);
+    }
+    let whole = MemoryDevice::from_bytes(&image.bytes);
+    assert_eq!(repair(&whole).refusal, None);
+    assert_eq!((damage(&whole), tree(&whole)), (Vec::new(), before));
+    // Its summaries reach into the files behind them.
+    image.put(image.replica(0) + 156, layout.fs_cssize + layout.fs_bsize);
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains("do not agree"), "{refusal}");
+    assert!(device.to_bytes() == image.bytes);
 }
 
 /// Promise: both of two files with the same blocks have all of their content afterwards, each in

@@ -52,7 +52,8 @@ fn run(seed: u64, rng: &mut StdRng, victim: &Victim) {
         let repaired = victim.repair(false);
         assert!(repaired.after.is_clean(), "{what}: {:#?}", repaired.after);
         assert_eq!(victim.findings(), Vec::<String>::new(), "{what}");
-        if let [first, second, ..] = &victim.bytes()[..] {
+        if let [first, second, ..] = &victim.media[..] {
+            let (first, second) = (first.to_bytes(), second.to_bytes());
             let area = 64 << 10..first.len() - (64 << 10);
             assert!(first[area.clone()] == second[area], "{what}: the copies of control storage differ");
         }

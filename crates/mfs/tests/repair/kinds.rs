@@ -353,11 +353,11 @@ fn every_damage_is_repaired() {
             let found = victim.findings();
             assert!(found.iter().any(|text| text.contains(finding)), "{finding}: {found:#?}");
 
-            let bytes = victim.bytes();
+            let given = victim.branch();
             let preened = Victim::of(victim.branch()).repair(true);
             assert_eq!(preened.changed, preened.before.serious == 0, "{finding}");
             assert_eq!(preened.after.is_clean(), preened.changed, "{finding}: {:#?}", preened.after);
-            assert!(victim.bytes() == bytes, "a copy was repaired");
+            assert!(victim.holds(&given), "a copy was repaired");
 
             let repaired = victim.repair(false);
             let reported = |kind: &&str| repaired.before.findings.iter().any(|f| f.finding.kind() == *kind);

@@ -98,9 +98,9 @@ fn torture_random_damage() {
             victim.media.remove(rng.random_range(0..2));
         }
         if rng.random() {
-            let bytes = victim.bytes();
+            let given = victim.branch();
             let repaired = victim.repair(true);
-            assert!(repaired.changed || victim.bytes() == bytes, "seed {case}");
+            assert!(repaired.changed || victim.holds(&given), "seed {case}");
             assert!(repaired.after.is_clean() || !repaired.changed, "seed {case}: {:#?}", repaired.after);
         }
         let read = Arc::default();
@@ -109,9 +109,9 @@ fn torture_random_damage() {
         let read = read.load(Ordering::Relaxed);
         assert!(read < READ_MAX, "seed {case}: {read} bytes read");
         assert_eq!(victim.findings(), Vec::<String>::new(), "seed {case}");
-        let bytes = victim.bytes();
+        let repaired = victim.branch();
         assert!(!victim.repair(false).changed, "seed {case}");
-        assert!(victim.bytes() == bytes, "seed {case}: a second repair writes");
+        assert!(victim.holds(&repaired), "seed {case}: a second repair writes");
         victim.tree();
         assert_eq!(victim.findings(), Vec::<String>::new(), "seed {case}, after a mount");
     }

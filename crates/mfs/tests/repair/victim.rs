@@ -190,8 +190,9 @@ impl Victim {
         repair(&self.set(), &*clock(), harmless_only, 1000, &mut |_| ()).unwrap()
     }
 
-    pub fn bytes(&self) -> Vec<Vec<u8>> {
-        self.media.iter().map(|device| device.to_bytes()).collect()
+    /// Returns true if the members hold the same as these.
+    pub fn holds(&self, media: &[MemoryDevice]) -> bool {
+        self.media.iter().map(|device| &**device).eq(media)
     }
 
     /// Mounts the set for writing, and returns its tree.

@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter,
+};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -131,6 +135,46 @@ fn bad_files_are_refused() {
         seen += u32::from(refused(&bad).is_err());
     }
     assert!(seen > 5, "{seen} of 199 damaged files were noticed");
+}
+
+/// Promise: a file of another program, which has no checksums, is refused if it has a column where
+/// no byte of a file can be.
+#[test]
+fn impossible_places_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&anything(10, 9)).unwrap();
+    writer.finish(&Info::default()).unwrap();
+    let file = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let (directory, good) = (file.metadata(), std::fs::read(&path).unwrap());
+    let about = directory.file_metadata();
+    for (is_refused, start) in
+        [(false, None), (true, Some(-1)), (true, Some(i64::MIN)), (true, Some(i64::MAX))]
+    {
+        let change = |column: &ColumnChunkMetaData| {
+            let start = start.or(column.dictionary_page_offset());
+            column.clone().into_builder().set_dictionary_page_offset(start).build().unwrap()
+        };
+        let groups = directory.row_groups().iter().map(|group| {
+            let columns = group.columns().iter().map(change).collect();
+            group.clone().into_builder().set_column_metadata(columns).build().unwrap()
+        });
+        let about = FileMetaData::new(
+            about.version(),
+            about.num_rows(),
+            Some("another program".into()),
+            Some(vec![KeyValue::new(key::VERSION.into(), VERSION.to_string())]),
+            about.schema_descr_ptr(),
+            None,
+        );
+        let mut bytes = good.clone();
+        let directory = ParquetMetaData::new(about, groups.collect());
+        ParquetMetaDataWriter::new(&mut bytes, &directory).finish().unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        let mut source = open(&path, Columns::ALL).unwrap();
+        assert_eq!(source.next(&mut Batch::default()).is_err(), is_refused, "{start:?}");
+    }
 }
 
 /// Promise: an unfinished file is read up to the last checkpoint, wherever it was cut after that,
