@@ -1,8 +1,9 @@
 //! Replies: from the thread of the ring at once, or from any thread later.
 
 use crate::buffer::Buffer;
-use parking_lot::Mutex;
+
 use rustix::event::{EventfdFlags, eventfd};
+use spindle_clock::Mutex;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -95,9 +96,9 @@ impl Reply {
         });
     }
 
-    /// Replies with up to `len` bytes which `fill` writes, where possible into the memory from which
-    /// the kernel takes them. It returns their number, or an error number; EIO if `len` is more than
-    /// a reply can have.
+    /// Replies with up to `len` bytes which `fill` writes, where possible into the memory from
+    /// which the kernel takes them. It returns their number, or an error number; EIO if `len` is
+    /// more than a reply can have.
     pub fn fill(mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, i32>) {
         let Some(slot) = &self.0 else { return };
         let filled = {

@@ -1,9 +1,9 @@
 //! Rings: places for requests, which the kernel and the server have by turns.
 //!
-//! A place is a header and a payload, and the memory of both stays where it is as long as the kernel
-//! has the place. It has it from REGISTER or `COMMIT_AND_FETCH` to their completion, with which a
-//! request comes. The kernel writes and reads the memory only during system calls of the thread that
-//! serves the ring.
+//! A place is a header and a payload, and the memory of both stays where it is as long as the
+//! kernel has the place. It has it from REGISTER or `COMMIT_AND_FETCH` to their completion, with
+//! which a request comes. The kernel writes and reads the memory only during system calls of the
+//! thread that serves the ring.
 //!
 //! A request that comes when all places of a queue are taken waits until an answer is handed in
 //! there: the kernel does not give it to a place that is new (seen on Linux 6.18). So an answer
@@ -88,8 +88,9 @@ impl std::fmt::Debug for Ring {
 
 impl Ring {
     /// Makes a ring for one of the [`queues`](crate::queues) of the connection that has `device`
-    /// (an open `/dev/fuse`) open. `payload_bytes` is the largest of 8192, `max_write` and the bytes
-    /// of `max_pages` as the reply to INIT has them. Nothing is asked before [`serve`](Self::serve).
+    /// (an open `/dev/fuse`) open. `payload_bytes` is the largest of 8192, `max_write` and the
+    /// bytes of `max_pages` as the reply to INIT has them. Nothing is asked before
+    /// [`serve`](Self::serve).
     ///
     /// # Errors
     /// If the system has no `io_uring` of this kind, forbids it, or lacks memory for it.

@@ -344,8 +344,8 @@ fn a_misleading_superblock_is_refused() {
     }
 }
 
-/// Promise: a superblock that alone has another format of inodes is not believed, by which all files
-/// would look damaged.
+/// Promise: a superblock that alone has another format of inodes is not believed, by which all
+/// files would look damaged.
 #[test]
 fn another_format_of_inodes_is_refused() {
     let device = filled().swap_remove(3);
