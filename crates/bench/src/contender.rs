@@ -45,9 +45,8 @@ impl Contender {
     /// Options of `-o` for a mount as its users have it.
     pub fn options(self) -> &'static str {
         match self {
-            Self::Ext4 | Self::Fuse2fs => "rw",
-            Self::Spindle => "noio_uring",
-            Self::SpindleWriteback => "noio_uring,writeback",
+            Self::Ext4 | Self::Fuse2fs | Self::Spindle => "rw",
+            Self::SpindleWriteback => "writeback",
             Self::SpindleUring => "io_uring",
         }
     }

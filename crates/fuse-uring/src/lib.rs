@@ -11,8 +11,7 @@
 //! queue can have several rings. A server
 //!
 //! 1. makes its rings before it replies to INIT, and accepts the flag [`OVER_IO_URING`] only if
-//!    that
-//!    has succeeded: from then on the kernel asks nothing until all queues have places;
+//!    that has succeeded: from then on the kernel asks nothing until all queues have places;
 //! 2. runs [`Ring::serve`] of each in a thread of its own;
 //! 3. goes on reading `/dev/fuse`, from which FORGET and INTERRUPT still come, and writes notices
 //!    into it.
@@ -22,7 +21,6 @@
 //! queued behind it.
 #![cfg(target_os = "linux")]
 
-mod buffer;
 mod reply;
 mod ring;
 

@@ -1,9 +1,8 @@
 //! Replies: from the thread of the ring at once, or from any thread later.
 
-use crate::buffer::Buffer;
-
 use rustix::event::{EventfdFlags, eventfd};
 use spindle_clock::Mutex;
+use spindle_device::AlignedBuf;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ pub(crate) struct Exchange {
     /// Bytes of the answer.
     pub(crate) len: usize,
     /// The memory where the kernel expects the answer, if no part of the request is in it.
-    pub(crate) payload: Option<Buffer>,
+    pub(crate) payload: Option<AlignedBuf>,
     /// Otherwise the answer is kept here until nobody looks at the request any more.
     pub(crate) body: Vec<u8>,
 }

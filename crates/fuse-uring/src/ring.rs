@@ -9,9 +9,9 @@
 //! there: the kernel does not give it to a place that is new (seen on Linux 6.18). So an answer
 //! must not wait for another request in the queue.
 
-use crate::buffer::Buffer;
 use crate::reply::{Late, Reply, Slot, Stage};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use spindle_device::AlignedBuf;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -54,9 +54,9 @@ pub struct Message<'a> {
 /// A place for a request.
 #[derive(Debug)]
 struct Place {
-    header: Buffer,
+    header: AlignedBuf,
     /// None while who answers has it.
-    payload: Option<Buffer>,
+    payload: Option<AlignedBuf>,
     /// The addresses of both for REGISTER.
     parts: Box<[libc::iovec; 2]>,
     slot: Arc<Slot>,
@@ -187,9 +187,11 @@ impl Ring {
 
     /// Offers the kernel one more place.
     fn add_place(&mut self) {
-        let (header, payload) = (Buffer::new(IN_OUT + OP_IN + ENT_IN_OUT), Buffer::new(self.payload_bytes));
-        let part = |buffer: &Buffer| libc::iovec { iov_base: buffer.address().cast(), iov_len: buffer.len() };
-        let parts = Box::new([part(&header), part(&payload)]);
+        let mut header = AlignedBuf::zeroed(IN_OUT + OP_IN + ENT_IN_OUT);
+        let mut payload = AlignedBuf::zeroed(self.payload_bytes);
+        let part =
+            |buf: &mut AlignedBuf| libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+        let parts = Box::new([part(&mut header), part(&mut payload)]);
         let number = self.places.len();
         let slot = Slot::new(number, &self.late);
         self.places.push(Place { header, payload: Some(payload), parts, slot, is_lent: false });

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("spindle-mfs", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-v7", &["clock", "ondisk", "device", "cache", "vfs", "tree"]),
     ("spindle-dump", &["clock", "ondisk", "vfs", "tree", "ffs"]),
-    ("spindle-fuse-uring", &["clock"]),
+    ("spindle-fuse-uring", &["clock", "device"]),
     ("spindle-fuse", &["clock", "device", "fuse-uring", "vfs"]),
     ("spindle-sim", &["clock", "device"]),
     ("spindle-report", &[]),

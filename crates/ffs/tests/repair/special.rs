@@ -322,6 +322,14 @@ fn replicas_decide() {
     }
 }
 
+/// Checks that a repair refuses the image with a reason that has these words, and changes nothing.
+fn assert_refused(image: &Image, words: &str) {
+    let device = MemoryDevice::from_bytes(&image.bytes);
+    let refusal = repair(&device).refusal.unwrap_or_default();
+    assert!(refusal.contains(words), "{refusal}");
+    assert!(device.to_bytes() == image.bytes);
+}
+
 /// Promise: where the superblock alone has another limit of short symbolic links, or another place
 /// of the summaries, by which good files would look damaged, nothing is changed; nor where one of
 /// the replicas has a smaller size besides.
@@ -336,11 +344,7 @@ fn a_misleading_superblock_is_refused() {
         let ino = image.ino("one/file3");
         image.put(image.inode(ino) + 2, 9_u16);
         image.add(image.sb() + at, by);
-        let device = MemoryDevice::from_bytes(&image.bytes);
-        let plan = repair(&device);
-        let refusal = plan.refusal.unwrap_or_default();
-        assert!(refusal.contains("replicas"), "{at}: {refusal}; {:?}", damage(&device));
-        assert!(device.to_bytes() == image.bytes);
+        assert_refused(&image, "replicas");
     }
 }
 
@@ -352,10 +356,7 @@ fn another_format_of_inodes_is_refused() {
     let mut image = Image::new(&device);
     assert_eq!(image.layout().inode_format, InodeFormat::New);
     image.put(image.sb() + 1324, 0);
-    let device = MemoryDevice::from_bytes(&image.bytes);
-    let refusal = repair(&device).refusal.unwrap_or_default();
-    assert!(refusal.contains("other formats"), "{refusal}; {:?}", damage(&device));
-    assert!(device.to_bytes() == image.bytes);
+    assert_refused(&image, "other formats");
 }
 
 /// Promise: two replicas with the same damage do not outvote a whole superblock, although no other
@@ -372,10 +373,7 @@ fn replicas_with_the_same_damage_are_not_believed() {
         let value = if *field == 20 { layout.fs_dblkno + layout.fs_frag } else { 0 };
         image.put(image.replica(cgx) + field, value);
     }
-    let device = MemoryDevice::from_bytes(&image.bytes);
-    let refusal = repair(&device).refusal.unwrap_or_default();
-    assert!(refusal.contains("replicas do not agree"), "{refusal}; {:?}", damage(&device));
-    assert!(device.to_bytes() == image.bytes);
+    assert_refused(&image, "replicas do not agree");
 }
 
 /// Promise: without a superblock, a replica is not believed that most others contradict, although
@@ -398,10 +396,7 @@ fn a_contradicted_replica_is_refused() {
     assert_eq!((damage(&whole), tree(&whole)), (Vec::new(), before));
     // Its summaries reach into the files behind them.
     image.put(image.replica(0) + 156, layout.fs_cssize + layout.fs_bsize);
-    let device = MemoryDevice::from_bytes(&image.bytes);
-    let refusal = repair(&device).refusal.unwrap_or_default();
-    assert!(refusal.contains("do not agree"), "{refusal}");
-    assert!(device.to_bytes() == image.bytes);
+    assert_refused(&image, "do not agree");
 }
 
 /// Promise: both of two files with the same blocks have all of their content afterwards, each in
