@@ -20,24 +20,42 @@ use std::path::Path;
 /// The bytes of a whole file or device, however large it becomes.
 pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
 
+/// How often a lock is tried while nobody is found to have it: whoever had it may have ended before
+/// it could be named.
+const ATTEMPTS: usize = 5;
+
 /// Locks the bytes `part` of `file`, or reports who uses them.
 pub(crate) fn lock(file: &File, name: &str, part: &Range<u64>, read_only: bool) -> Result<()> {
-    let busy = || Error::Busy { device: name.to_owned(), reason: reason(file, part, read_only) };
+    let mut users = Vec::new();
+    for _ in 0..ATTEMPTS {
+        if try_lock(file, name, part, read_only)? {
+            return Ok(());
+        }
+        users = file.metadata().map(|file| users_of(file.dev(), file.ino(), part)).unwrap_or_default();
+        if !users.is_empty() {
+            break;
+        }
+    }
+    Err(Error::Busy { device: name.to_owned(), reason: reason(&users, read_only) })
+}
+
+/// Locks the bytes `part` of `file`. Returns false if another has them.
+fn try_lock(file: &File, name: &str, part: &Range<u64>, read_only: bool) -> Result<bool> {
     let whole = || rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
     for result in [uninterrupted(whole), uninterrupted(|| system::lock(file, part, read_only))] {
         match result {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => return Err(busy()),
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => return Ok(false),
             Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                 log::warn!(
                     "{name}: its file system has no locks, so other programs can use it at the same time"
                 );
-                return Ok(());
+                return Ok(true);
             }
             Err(e) => return Err(Error::io(name, "locking", e.into())),
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Releases the locks of `file`, also if a copy of the descriptor exists.
@@ -54,10 +72,8 @@ fn uninterrupted(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io
     }
 }
 
-/// Returns the user of the bytes `part`, and the remedy.
-fn reason(file: &File, part: &Range<u64>, read_only: bool) -> String {
-    let users =
-        file.metadata().map(|metadata| users(metadata.dev(), metadata.ino(), part)).unwrap_or_default();
+/// Returns the users of the bytes that are refused, and the remedy.
+fn reason(users: &[String], read_only: bool) -> String {
     let user = if users.is_empty() { "another program has it open".into() } else { users.join(" and ") };
     let remedy = if read_only {
         "unmount it there first, or wait until it is closed"
@@ -70,7 +86,7 @@ fn reason(file: &File, part: &Range<u64>, read_only: bool) -> String {
 /// Returns why the block device at `path` cannot be claimed for the bytes `part`, and the remedy.
 pub(crate) fn reason_of_claim(path: &Path, part: &Range<u64>) -> String {
     let metadata = fs::metadata(path);
-    let users = metadata.map(|metadata| users(metadata.dev(), metadata.ino(), part)).unwrap_or_default();
+    let users = metadata.map(|metadata| users_of(metadata.dev(), metadata.ino(), part)).unwrap_or_default();
     if !users.is_empty() {
         return format!("{}; unmount it there first, or open it read-only", users.join(" and "));
     }
@@ -83,7 +99,7 @@ pub(crate) fn reason_of_claim(path: &Path, part: &Range<u64>) -> String {
 
 /// Returns the processes that have locked overlapping bytes, each with its command line. If what
 /// they have locked cannot be seen, because they belong to another user, they count as well.
-fn users(dev: u64, ino: u64, part: &Range<u64>) -> Vec<String> {
+fn users_of(dev: u64, ino: u64, part: &Range<u64>) -> Vec<String> {
     let is_user = |&pid: &u32| {
         locks_of(pid, dev, ino).is_none_or(|locks| locks.iter().any(|lock| overlap(&lock.bytes, part)))
     };
@@ -306,6 +322,30 @@ mod tests {
         assert_eq!(writers(file.path()), [std::process::id()]);
         unlock(file.as_file()).unwrap();
         assert!(!is_writer());
+    }
+
+    /// Promise: if a lock is refused, its holder is named, and not one that has just released it.
+    #[test]
+    fn a_refusal_names_somebody() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (rival, own) = (file.reopen().unwrap(), file.reopen().unwrap());
+        std::thread::scope(|scope| {
+            let rounds = scope.spawn(|| {
+                for _ in 0..300 {
+                    if lock(&rival, "rival", &WHOLE, false).is_ok() {
+                        std::thread::yield_now();
+                        unlock(&rival).unwrap();
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            });
+            while !rounds.is_finished() {
+                match lock(&own, "own", &WHOLE, false) {
+                    Ok(()) => unlock(&own).unwrap(),
+                    Err(error) => assert!(!error.to_string().contains("another program"), "{error}"),
+                }
+            }
+        });
     }
 
     /// Promise: the holder of a lock is found at every moment, also while other locks, before it in
