@@ -203,6 +203,32 @@ fn hard_limits_hold() {
     disk.check();
 }
 
+/// Promise: a file that is cut within a hole needs space for its new last block, and is refused
+/// without a change if that would exceed a hard limit; below the limit it is cut, and also where no
+/// new block is needed.
+#[test]
+fn cutting_within_a_hole_obeys_the_limit() {
+    for log in [LogUse::Wanted, LogUse::Never] {
+        let disk = Disk::new(UFS2, 16 << 20, log).with_files();
+        let fs = disk.open();
+        let full = create(&fs, "full", FileKind::Regular, (7, 70), USER).unwrap();
+        fs.write(full, 0, &vec![1; 64 << 10], USER).unwrap();
+        let sparse = create(&fs, "sparse", FileKind::Regular, (7, 70), USER).unwrap();
+        fs.setattr(sparse, &SetAttr { size: Some(1 << 20), ..SetAttr::default() }, USER).unwrap();
+        let cut = |ino, size| fs.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }, USER);
+        let before = (quota(&fs, Kind::User, 7), fs.getattr(sparse).unwrap());
+        limit(&fs, Kind::User, 7, (0, before.0.blocks.used + 8), (0, 0));
+        is_refused(cut(sparse, 100_000));
+        assert_eq!(quota(&fs, Kind::User, 7).usage(), before.0.usage());
+        assert_eq!(fs.getattr(sparse).unwrap(), before.1);
+        cut(full, 10_000).unwrap();
+        cut(sparse, 100_000).unwrap();
+        assert_eq!(fs.getattr(sparse).unwrap().size, 100_000);
+        fs.unmount().unwrap();
+        disk.check();
+    }
+}
+
 /// Promise: passing a soft limit starts the grace period; after it nothing more is given, also not
 /// after a remount; going below the limit ends it, and the next passing starts another.
 #[test]

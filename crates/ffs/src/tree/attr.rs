@@ -112,7 +112,7 @@ impl Ffs {
         by: Privilege,
     ) -> Result<Progress<()>> {
         match size.cmp(&di.size) {
-            Ordering::Less => self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream)),
+            Ordering::Less => self.shrink_exactly(tx, inode.ino, di, size, Content::Data(&inode.stream), by),
             Ordering::Greater => self.extend_file(tx, inode, di, size, by).map(Progress::Done),
             Ordering::Equal => Ok(Progress::Done(())),
         }

@@ -121,7 +121,8 @@ impl Ffs {
         Ok(Progress::Done(()))
     }
 
-    /// [`Self::shrink`], after giving the block that becomes the last one space if it is a hole.
+    /// [`Self::shrink`], after giving the block that becomes the last one space if it is a hole:
+    /// the caller needs the right to that space, as in the BSDs (`ffs_truncate`).
     pub(crate) fn shrink_exactly(
         &self,
         tx: &Tx<'_>,
@@ -129,11 +130,11 @@ impl Ffs {
         di: &mut Dinode,
         size: u64,
         content: Content<'_>,
+        by: Privilege,
     ) -> Result<Progress<()>> {
         if size > 0 && matches!(content, Content::Data(_)) {
             let (lbn, final_size) = (self.layout().lblkno(size - 1), di.size);
             if self.volume.bmap(ino, di, lbn, 1)?.at.is_none() {
-                let by = Privilege::Root;
                 let request = Request { ino, lbn, final_size, written: 0..0, content, by, given: None };
                 self.place_zeroed(tx, di, &request)?;
             }
