@@ -4,12 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use spindle_fuse_uring::SWITCH;
 use spindle_interop::tool::{command, repository, run};
 use spindle_interop::{Failure, Result};
 
 /// A file system to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
     /// The kernel's ext4: the measure of all. In an image file it is mounted over a loop device.
     Ext4,
@@ -18,8 +19,10 @@ pub enum Contender {
     /// Ours, which passes writes through.
     Spindle,
     /// Ours, with writes that the kernel keeps.
+    #[value(name = "writeback")]
     SpindleWriteback,
     /// Ours, which passes writes through, over `io_uring`.
+    #[value(name = "io_uring")]
     SpindleUring,
 }
 
@@ -72,9 +75,10 @@ impl Contender {
     }
 }
 
-/// Returns the optimised binary.
+/// Returns the program to measure: the one that `SPINDLE_PROGRAM` names, or the optimised binary.
 pub fn spindle() -> PathBuf {
-    repository().join("target/release/spindle")
+    let named = std::env::var_os("SPINDLE_PROGRAM").map(PathBuf::from);
+    named.unwrap_or_else(|| repository().join("target/release/spindle"))
 }
 
 /// FUSE over `io_uring`, switched on for new mounts until this value is dropped.

@@ -10,6 +10,7 @@ mod analysis;
 mod cachesim;
 mod check;
 mod clusters;
+mod compare;
 mod contender;
 mod counts;
 mod devices;
@@ -24,7 +25,6 @@ mod zipf;
 
 use std::process::ExitCode;
 
-use contender::Contender;
 use settings::{Group, Settings};
 use spindle_interop::{Failure, Result};
 use table::Table;
@@ -45,10 +45,15 @@ fn run() -> Result<()> {
         return cachesim::child(arguments);
     }
     let settings = Settings::get()?;
+    if let Some(tables) = settings.compared() {
+        let [before, after] = tables.map(Table::load);
+        print!("{}", compare::markdown(&before?, &after?)?);
+        return Ok(());
+    }
     std::fs::create_dir_all(&settings.directory).map_err(Failure::of(settings.directory.display()))?;
-    let mut table = Table::default();
+    let mut table = settings.json.as_deref().map_or_else(|| Ok(Table::default()), Table::load)?;
     for round in 1..=settings.rounds {
-        for contender in Contender::all() {
+        for contender in settings.contenders() {
             eprintln!("round {round} of {}: {}", settings.rounds, contender.name());
             mounted::all(contender, &settings, &mut table)?;
         }
@@ -72,6 +77,9 @@ fn run() -> Result<()> {
     }
     if settings.wants(Group::Devices) {
         devices::all(&settings, &mut table)?;
+    }
+    if let Some(path) = &settings.json {
+        table.save(path)?;
     }
     print!("{}", table.markdown());
     if settings.wants(Group::Durable) {

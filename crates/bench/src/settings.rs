@@ -1,9 +1,11 @@
 //! What the command line asks for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
 use spindle_interop::{Failure, Result};
+
+use crate::contender::Contender;
 
 /// Rows that are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -51,6 +53,15 @@ pub struct Settings {
     /// The groups of rows to measure, with commas between them; all when not given
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     pub only: Vec<Group>,
+    /// The file systems to mount, with commas between them; all that there are when not given
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    contenders: Vec<Contender>,
+    /// Save the rates of all rounds as JSON; they are added to those that FILE has
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure nothing; tell what differs between two saved tables beyond the noise
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2)]
+    compare: Vec<PathBuf>,
     /// Where images and mounts are made
     #[arg(value_name = "DIRECTORY", default_value = "target/bench")]
     pub directory: PathBuf,
@@ -64,6 +75,17 @@ impl Settings {
         settings.directory =
             std::path::absolute(&settings.directory).map_err(Failure::of("the directory"))?;
         Ok(settings)
+    }
+
+    /// Returns the two saved tables to compare, if nothing is to be measured.
+    pub fn compared(&self) -> Option<[&Path; 2]> {
+        if let [before, after] = &self.compare[..] { Some([before, after]) } else { None }
+    }
+
+    /// Returns the wanted file systems that this system has, the one that the others are compared
+    /// with first.
+    pub fn contenders(&self) -> impl Iterator<Item = Contender> {
+        Contender::all().filter(|contender| self.contenders.is_empty() || self.contenders.contains(contender))
     }
 
     /// Returns `full` scaled down, at least 1.
