@@ -94,7 +94,8 @@ fn connect(path: &Path) -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Starts the logger: it shows warnings, with `verbose` 1 also information, with 2 also details.
+/// Starts the logger: it shows warnings, with `verbose` 1 also information, with 2 also
+/// details, with 3 also each request of the kernel.
 pub fn start(verbose: u8) {
     static LOGGER: Logger = Logger;
     // Fails only if a logger is set already.
@@ -102,7 +103,8 @@ pub fn start(verbose: u8) {
     log::set_max_level(match verbose {
         0 => LevelFilter::Warn,
         1 => LevelFilter::Info,
-        _ => LevelFilter::Debug,
+        2 => LevelFilter::Debug,
+        _ => LevelFilter::Trace,
     });
 }
 

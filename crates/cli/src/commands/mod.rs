@@ -80,7 +80,7 @@ EXAMPLES
     spindle fsck -n disk.img"
 )]
 pub struct Cli {
-    /// Print more messages on standard error; give it twice for details
+    /// Print more messages on standard error; twice for details, three times for requests
     #[arg(short = 'v', long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// The command.

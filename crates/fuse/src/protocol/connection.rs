@@ -22,6 +22,9 @@ const MIN_READ_BUFFER_BYTES: usize = 8192;
 /// Buffer space for the header and the fields of a request, in addition to its data.
 const HEADROOM_BYTES: usize = 4096;
 
+/// Where each request is logged, by its name.
+const REQUESTS: &str = "spindle_fuse::requests";
+
 /// A server that answers requests.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Answers a request.
@@ -229,6 +232,7 @@ fn work(
     while let Some(message) = receive(device, &mut buffer)? {
         let (request, arguments) = Request::parse(message).map_err(malformed)?;
         if let Some(forgotten) = forgets(&request, arguments).map_err(malformed)? {
+            trace(&request);
             for (node, count) in forgotten {
                 handler.forget(node, count);
             }
@@ -254,6 +258,7 @@ fn answer(
             return reply.error(libc::EIO);
         }
     };
+    trace(&request);
     match Operation::parse(request.opcode, arguments, setxattr_ext) {
         Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
         Ok(operation) => handler.answer(&request, operation, reply),
@@ -261,6 +266,14 @@ fn answer(
             log::error!("request {} of the kernel is malformed", request.opcode);
             reply.error(libc::EIO);
         }
+    }
+}
+
+/// Logs which request it is.
+fn trace(request: &Request) {
+    match opcode::name(request.opcode) {
+        Some(name) => log::trace!(target: REQUESTS, "{name}"),
+        None => log::trace!(target: REQUESTS, "request {}", request.opcode),
     }
 }
 
