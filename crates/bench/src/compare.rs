@@ -1,4 +1,4 @@
-//! Compares two tables of the same work, and tells a change from noise.
+//! Compares two tables of the same work, and shows which changes are more than noise.
 //!
 //! Each cell has a rate for each round, and the rounds of both tables are ranked together: if the
 //! ranks of one are so much higher that chance would do this in fewer than one of a hundred tables
@@ -70,8 +70,8 @@ impl Verdict {
 }
 
 /// Returns how likely chance makes `high` exceed `low` at least as clearly as it does, in either
-/// direction: of all pairs, as many as here have the one of `high` above, a tie counting half, rounded
-/// down so that no chance is called a change.
+/// direction: of all pairs, as many as here have the one of `high` above. A tie counts half, and
+/// the sum is rounded down, so that no chance is called a change.
 fn chance(low: &[f64], high: &[f64]) -> f64 {
     let twice_won: usize = low
         .iter()

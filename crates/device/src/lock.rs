@@ -277,6 +277,8 @@ mod system {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spindle_clock::{Clock, SystemClock};
+    use std::time::Duration;
 
     fn dev() -> u64 {
         rustix::fs::makedev(254, 17)
@@ -336,7 +338,7 @@ mod tests {
                         std::thread::yield_now();
                         unlock(&rival).unwrap();
                     }
-                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    SystemClock.sleep(Duration::from_millis(1));
                 }
             });
             while !rounds.is_finished() {
