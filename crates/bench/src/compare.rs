@@ -64,7 +64,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Noise => "within the noise",
-            Self::TooFewRounds => "too few rounds to tell",
+            Self::TooFewRounds => "too few rounds",
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     /// Promise: a change is one if all rounds show it, in both directions; what overlaps is noise,
     /// also with one round far off; and few rounds prove nothing.
     #[test]
-    fn tells_changes_from_noise() {
+    fn finds_changes_beyond_noise() {
         let low = [1.0, 1.1, 1.2, 1.3, 1.4];
         let high = [1.5, 1.6, 1.7, 1.8, 9.0];
         assert_eq!(Verdict::of(&low, &high), Verdict::Faster);

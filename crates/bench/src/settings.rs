@@ -59,7 +59,7 @@ pub struct Settings {
     /// Save the rates of all rounds as JSON; they are added to those that FILE has
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure nothing; tell what differs between two saved tables beyond the noise
+    /// Measure nothing; show what differs between two saved tables beyond the noise
     #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 2)]
     compare: Vec<PathBuf>,
     /// Where images and mounts are made
