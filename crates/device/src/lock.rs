@@ -20,8 +20,8 @@ use std::path::Path;
 /// The bytes of a whole file or device, however large it becomes.
 pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
 
-/// How often a lock is tried while nobody is found to have it: whoever had it may have ended before
-/// it could be named.
+/// How often a lock is tried while nobody is found to have it: its holder may have ended before it
+/// could be named.
 const ATTEMPTS: usize = 5;
 
 /// Locks the bytes `part` of `file`, or reports who uses them.
