@@ -34,8 +34,8 @@ test: setup check ## Run all tests, also those with foreign tools and mounts (as
 	$(MAKE) test-uring
 	scripts/wheel-test
 
-test-uring: ## Run the tests of requests through io_uring, if the kernel has it
-	SPINDLE_SEED=$(SPINDLE_SEED) scripts/with-io-uring cargo test -p spindle-fuse --test mounted transport
+test-uring: ## Run the tests of mounts with requests through io_uring, if the kernel has it
+	SPINDLE_SEED=$(SPINDLE_SEED) SPINDLE_MOUNT_OPTIONS=io_uring scripts/with-io-uring cargo test -p spindle-fuse --test mounted
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
 	scripts/demo

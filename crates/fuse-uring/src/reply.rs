@@ -1,5 +1,6 @@
 //! Replies: from the thread of the ring at once, or from any thread later.
 
+use crate::queue::Queue;
 use rustix::event::{EventfdFlags, eventfd};
 use spindle_clock::Mutex;
 use spindle_device::AlignedBuf;
@@ -21,6 +22,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) stage: Stage,
+    /// The answer waits for other requests.
+    pub(crate) waits: bool,
     /// Positive; 0 is success.
     pub(crate) errno: i32,
     /// Bytes of the answer.
@@ -37,12 +40,19 @@ pub(crate) struct Slot {
     pub(crate) number: usize,
     pub(crate) exchange: Mutex<Exchange>,
     pub(crate) late: Arc<Late>,
+    queue: Queue,
 }
 
 impl Slot {
-    pub(crate) fn new(number: usize, late: &Arc<Late>) -> Arc<Self> {
-        let exchange = Exchange { stage: Stage::AtRing, errno: 0, len: 0, payload: None, body: Vec::new() };
-        Arc::new(Self { number, exchange: Mutex::new(exchange), late: Arc::clone(late) })
+    pub(crate) fn new(number: usize, late: &Arc<Late>, queue: &Queue) -> Arc<Self> {
+        let stage = Stage::AtRing;
+        let exchange = Exchange { stage, waits: false, errno: 0, len: 0, payload: None, body: Vec::new() };
+        Arc::new(Self {
+            number,
+            exchange: Mutex::new(exchange),
+            late: Arc::clone(late),
+            queue: queue.clone(),
+        })
     }
 }
 
@@ -80,6 +90,16 @@ pub struct Reply(Option<Arc<Slot>>);
 impl Reply {
     pub(crate) fn new(slot: &Arc<Slot>) -> Self {
         Self(Some(Arc::clone(slot)))
+    }
+
+    /// Returns true if the answer can wait until other requests of the kernel are answered: another
+    /// place of the queue takes those that wait behind this one. If not, it must not wait.
+    #[must_use]
+    pub fn can_wait_for_others(&self) -> bool {
+        let Some(slot) = &self.0 else { return false };
+        let mut exchange = slot.exchange.lock();
+        exchange.waits = exchange.waits || slot.queue.remove_taker();
+        exchange.waits
     }
 
     /// Replies with an error number, which is positive.

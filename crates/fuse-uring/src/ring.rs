@@ -4,11 +4,8 @@
 //! kernel has the place. It has it from REGISTER or `COMMIT_AND_FETCH` to their completion, with
 //! which a request comes. The kernel writes and reads the memory only during system calls of the
 //! thread that serves the ring.
-//!
-//! A request that comes when all places of a queue are taken waits until an answer is handed in
-//! there: the kernel does not give it to a place that is new (seen on Linux 6.18). So an answer
-//! must not wait for another request in the queue.
 
+use crate::queue::Queue;
 use crate::reply::{Late, Reply, Slot, Stage};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use spindle_device::AlignedBuf;
@@ -62,13 +59,17 @@ struct Place {
     slot: Arc<Slot>,
     /// The kernel has it.
     is_lent: bool,
+    /// It is counted in its [`Queue`] as one that takes what waits there.
+    is_counted: bool,
 }
 
 /// Places in the queue of one CPU, which one thread serves.
 pub struct Ring {
     uring: IoUring<squeue::Entry128>,
     device: Arc<File>,
-    queue: u16,
+    queue: Queue,
+    /// It is the first of its queue, and has not offered a place yet.
+    is_first: bool,
     payload_bytes: usize,
     places: Vec<Place>,
     late: Arc<Late>,
@@ -82,7 +83,7 @@ unsafe impl Send for Ring {}
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ring").field("queue", &self.queue).finish_non_exhaustive()
+        f.debug_struct("Ring").field("queue", &self.queue.number).finish_non_exhaustive()
     }
 }
 
@@ -94,15 +95,24 @@ impl Ring {
     ///
     /// # Errors
     /// If the system has no `io_uring` of this kind, forbids it, or lacks memory for it.
-    pub fn new(device: &Arc<File>, queue: u16, payload_bytes: usize) -> io::Result<Self> {
+    pub fn new(device: &Arc<File>, queue: &Queue, payload_bytes: usize) -> io::Result<Self> {
         let uring = IoUring::builder()
             .setup_r_disabled()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .build(ENTRIES)?;
         let late = Arc::new(Late::new()?);
-        let device = Arc::clone(device);
-        Ok(Self { uring, device, queue, payload_bytes, places: Vec::new(), late, waiting: Vec::new() })
+        let (device, queue, is_first) = (Arc::clone(device), queue.clone(), queue.add_ring());
+        Ok(Self {
+            uring,
+            device,
+            queue,
+            is_first,
+            payload_bytes,
+            places: Vec::new(),
+            late,
+            waiting: Vec::new(),
+        })
     }
 
     /// Serves requests until the kernel has unmounted. `answer` is called in this thread, one
@@ -113,7 +123,7 @@ impl Ring {
     pub fn serve(mut self, mut answer: impl FnMut(Message<'_>, Reply)) -> io::Result<()> {
         self.uring.submitter().register_enable_rings()?;
         self.watch_late();
-        self.add_place();
+        self.begin()?;
         let mut completed = Vec::new();
         let mut panicked = false;
         while self.places.iter().any(|place| place.is_lent) {
@@ -143,6 +153,21 @@ impl Ring {
             }
         }
         if panicked { Err(io::Error::other("the answer to a request panicked")) } else { Ok(()) }
+    }
+
+    /// Offers the kernel places: the first ring of a queue two, so that one can be waiting for
+    /// others.
+    fn begin(&mut self) -> io::Result<()> {
+        if self.is_first {
+            self.add_place(true);
+            self.push_waiting();
+            self.uring.submit()?;
+            self.is_first = false;
+            self.queue.begin();
+        }
+        self.queue.wait_for_first();
+        self.add_place(false);
+        Ok(())
     }
 
     /// Hands in what is to be submitted, and waits for a completion.
@@ -186,15 +211,15 @@ impl Ring {
     }
 
     /// Offers the kernel one more place.
-    fn add_place(&mut self) {
+    fn add_place(&mut self, is_counted: bool) {
         let mut header = AlignedBuf::zeroed(IN_OUT + OP_IN + ENT_IN_OUT);
         let mut payload = AlignedBuf::zeroed(self.payload_bytes);
         let part =
             |buf: &mut AlignedBuf| libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
         let parts = Box::new([part(&mut header), part(&mut payload)]);
         let number = self.places.len();
-        let slot = Slot::new(number, &self.late);
-        self.places.push(Place { header, payload: Some(payload), parts, slot, is_lent: false });
+        let slot = Slot::new(number, &self.late, &self.queue);
+        self.places.push(Place { header, payload: Some(payload), parts, slot, is_lent: false, is_counted });
         self.lend(number, REGISTER, 0);
     }
 
@@ -205,7 +230,7 @@ impl Ring {
         // A `struct fuse_uring_cmd_req`: flags, commit_id and qid.
         let mut request = [0; 80];
         request[8..16].copy_from_slice(&commit_id.to_ne_bytes());
-        request[16..18].copy_from_slice(&self.queue.to_ne_bytes());
+        request[16..18].copy_from_slice(&self.queue.number.to_ne_bytes());
         let entry = opcode::UringCmd80::new(types::Fd(self.device.as_raw_fd()), command).cmd(request);
         let entry = match command {
             REGISTER => with_len(entry.addr(Some(place.parts.as_ptr() as u64)).build(), place.parts.len()),
@@ -217,6 +242,9 @@ impl Ring {
     /// Has a request answered.
     fn ask(&mut self, number: usize, answer: &mut impl FnMut(Message<'_>, Reply)) -> std::thread::Result<()> {
         let place = &mut self.places[number];
+        if !std::mem::replace(&mut place.is_counted, true) {
+            self.queue.add_taker();
+        }
         let size = u32::from_ne_bytes(field(&place.header, PAYLOAD_SZ));
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(self.payload_bytes);
         {
@@ -240,7 +268,7 @@ impl Ring {
         if is_answered {
             self.commit(number);
         } else if self.places.iter().all(|place| !place.is_lent) {
-            self.add_place();
+            self.add_place(false);
         }
         outcome
     }
@@ -250,6 +278,9 @@ impl Ring {
         let place = &mut self.places[number];
         let (errno, len) = {
             let mut exchange = place.slot.exchange.lock();
+            if std::mem::take(&mut exchange.waits) {
+                self.queue.add_taker();
+            }
             match exchange.payload.take() {
                 Some(payload) => place.payload = Some(payload),
                 None => {
@@ -277,6 +308,10 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        if self.is_first {
+            // The others shall end, too.
+            self.queue.begin();
+        }
         // After an error the kernel may still have places, whose memory is never freed then.
         for place in self.places.drain(..).filter(|place| place.is_lent) {
             std::mem::forget(place);

@@ -283,8 +283,9 @@ fn rings(device: &Arc<File>, negotiation: &Negotiation, max_write: usize) -> io:
         return Ok(Vec::new());
     }
     let payload_bytes = max_write.max(MIN_READ_BUFFER_BYTES);
+    let queues = spindle_fuse_uring::queues()?;
     let ring = |queue| (0..negotiation.rings).map(move |_| Ring::new(device, queue, payload_bytes));
-    (0..spindle_fuse_uring::queues()?).flat_map(ring).collect()
+    queues.iter().flat_map(ring).collect()
 }
 
 /// Opens another descriptor of the same connection.

@@ -54,9 +54,13 @@ impl Reply {
         Self(Some(Road::Ring(reply)))
     }
 
-    /// Returns true if the request came through a ring, where others may wait behind it.
-    pub(crate) const fn is_through_ring(&self) -> bool {
-        matches!(self.0, Some(Road::Ring(_)))
+    /// Returns true if the reply can wait until other requests of the kernel are answered, which
+    /// may be queued behind this one.
+    pub(crate) fn can_wait_for_others(&self) -> bool {
+        match &self.0 {
+            Some(Road::Ring(reply)) => reply.can_wait_for_others(),
+            _ => true,
+        }
     }
 
     /// Replies with an error number.

@@ -554,9 +554,9 @@ impl Server {
         if self.fs.read_only() {
             return reply_seek(self.fs.seek(file, offset, what), reply);
         }
-        // In a ring the writes for which the search waits may be queued behind it. The kernel then
-        // takes everything for data.
-        if reply.is_through_ring() {
+        // If nothing is left to take the writes for which the search waits, the kernel has to take
+        // everything for data, from now on.
+        if !reply.can_wait_for_others() {
             return reply.error(libc::ENOSYS);
         }
         let inner = Arc::clone(&self.0);

@@ -42,7 +42,11 @@ impl Mounted {
         Self::with_options(options, model)
     }
 
-    pub fn with_options(options: MountOptions, model: ModelOptions) -> Option<Self> {
+    /// Mounts a model. The options in `SPINDLE_MOUNT_OPTIONS` count as well.
+    pub fn with_options(mut options: MountOptions, model: ModelOptions) -> Option<Self> {
+        if let Ok(words) = std::env::var("SPINDLE_MOUNT_OPTIONS") {
+            options.parse(&words).unwrap();
+        }
         if !can_mount() {
             return None;
         }

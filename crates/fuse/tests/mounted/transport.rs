@@ -27,6 +27,22 @@ fn io_uring_is_used_where_it_is_offered() {
     assert_eq!(has_ring_threads(), spindle_fuse_uring::is_switched_on() == Some(true));
 }
 
+/// Promise: a search for data or a hole finds them, also if the kernel has to write the data back
+/// first, for which the search waits.
+#[test]
+fn searches_wait_for_data() {
+    in_both_modes("io_uring", |mounted| {
+        let open = OpenOptions::new().read(true).write(true).create_new(true).open(mounted.path("f"));
+        let file = open.unwrap();
+        file.set_len(64 << 20).unwrap();
+        for at in (1..64_i64).map(|mib| mib << 20) {
+            file.write_all_at(b"data", at.cast_unsigned()).unwrap();
+            assert_eq!(lseek64(&file, at - (1 << 20) + 4096, Whence::SeekData), Ok(at));
+            assert_eq!(lseek64(&file, at, Whence::SeekHole), Ok(at + 4096));
+        }
+    });
+}
+
 /// Promise: many programs at once, which store through the kernel's cache, search for data and ask
 /// for durability, all get their answers, and what they have stored is there.
 #[test]
