@@ -59,8 +59,8 @@ struct Place {
     slot: Arc<Slot>,
     /// The kernel has it.
     is_lent: bool,
-    /// It is counted in its [`Queue`] as one that takes what waits there.
-    is_counted: bool,
+    /// Its number in the [`Queue`] if it had no request yet, and is not the first there.
+    new: Option<u64>,
 }
 
 /// Places in the queue of one CPU, which one thread serves.
@@ -73,8 +73,12 @@ pub struct Ring {
     payload_bytes: usize,
     places: Vec<Place>,
     late: Arc<Late>,
-    /// Submission entries that had no room.
+    /// Submission entries that are not handed in; the last goes first.
     waiting: Vec<squeue::Entry128>,
+    /// Places that were given to the kernel with an answer since it was last asked for completions.
+    committed: Vec<u64>,
+    /// Completions to look at: what they are of, and their results.
+    completed: Vec<(u64, i32)>,
 }
 
 // SAFETY: the raw pointers are those to the memory of the places, which belongs to the ring.
@@ -112,6 +116,8 @@ impl Ring {
             places: Vec::new(),
             late,
             waiting: Vec::new(),
+            committed: Vec::new(),
+            completed: Vec::new(),
         })
     }
 
@@ -124,14 +130,10 @@ impl Ring {
         self.uring.submitter().register_enable_rings()?;
         self.watch_late();
         self.begin()?;
-        let mut completed = Vec::new();
         let mut panicked = false;
         while self.places.iter().any(|place| place.is_lent) {
-            self.submit_and_wait()?;
-            completed.extend(
-                self.uring.completion().map(|entry: cqueue::Entry| (entry.user_data(), entry.result())),
-            );
-            for (which, result) in completed.drain(..) {
+            self.next_completions()?;
+            for (which, result) in std::mem::take(&mut self.completed) {
                 if which == WAKE {
                     for number in self.late.take() {
                         self.commit(number);
@@ -145,7 +147,12 @@ impl Ring {
                 };
                 self.places[number].is_lent = false;
                 match result {
-                    0.. => panicked |= self.ask(number, &mut answer).is_err(),
+                    0.. => {
+                        panicked |= self.ask(number, &mut answer).is_err();
+                        if self.places.iter().all(|place| !place.is_lent) {
+                            self.add_place()?;
+                        }
+                    }
                     // The kernel has unmounted.
                     _ if matches!(-result, libc::ENOTCONN | libc::ECONNABORTED | libc::ENODEV) => {}
                     _ => return Err(io::Error::from_raw_os_error(-result)),
@@ -155,32 +162,48 @@ impl Ring {
         if panicked { Err(io::Error::other("the answer to a request panicked")) } else { Ok(()) }
     }
 
-    /// Offers the kernel places: the first ring of a queue two, so that one can be waiting for
-    /// others.
+    /// Offers the kernel a place, in each queue that of the first ring before the others.
     fn begin(&mut self) -> io::Result<()> {
-        if self.is_first {
-            self.add_place(true);
-            self.push_waiting();
-            self.uring.submit()?;
-            self.is_first = false;
-            self.queue.begin();
+        if !self.is_first {
+            self.queue.wait_for_first();
+            return self.add_place();
         }
-        self.queue.wait_for_first();
-        self.add_place(false);
+        self.offer()?;
+        self.is_first = false;
+        self.queue.begin();
         Ok(())
     }
 
-    /// Hands in what is to be submitted, and waits for a completion.
-    fn submit_and_wait(&mut self) -> io::Result<()> {
+    /// Hands in what is to be submitted, and gets completions, for which it waits.
+    fn next_completions(&mut self) -> io::Result<()> {
+        let committed = std::mem::take(&mut self.committed);
+        let new = self.queue.new_places();
+        if !committed.is_empty() && !new.is_empty() {
+            self.submit(0)?;
+            // A request that waited for the place would have completed it during the call.
+            if committed.iter().any(|number| self.completed.iter().all(|(which, _)| which != number)) {
+                self.queue.settle(&new);
+            }
+        }
+        if self.completed.is_empty() { self.submit(1) } else { Ok(()) }
+    }
+
+    /// Hands in what is to be submitted, waits for so many completions, and takes those that there
+    /// are.
+    fn submit(&mut self, wanted: usize) -> io::Result<()> {
         loop {
             let is_all = self.push_waiting();
-            match self.uring.submit_and_wait(usize::from(is_all)) {
+            let submitted = self.uring.submit_and_wait(if is_all { wanted } else { 0 });
+            self.completed.extend(
+                self.uring.completion().map(|entry: cqueue::Entry| (entry.user_data(), entry.result())),
+            );
+            match submitted {
                 Ok(_) if is_all => return Ok(()),
                 Ok(_) => {}
                 Err(error)
                     if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
                 {
-                    if !self.uring.completion().is_empty() {
+                    if !self.completed.is_empty() {
                         return Ok(());
                     }
                 }
@@ -211,7 +234,14 @@ impl Ring {
     }
 
     /// Offers the kernel one more place.
-    fn add_place(&mut self, is_counted: bool) {
+    fn add_place(&mut self) -> io::Result<()> {
+        let number = self.offer()?;
+        self.places[number].new = Some(self.queue.add_new());
+        Ok(())
+    }
+
+    /// Offers the kernel a place, at once. Returns its number here.
+    fn offer(&mut self) -> io::Result<usize> {
         let mut header = AlignedBuf::zeroed(IN_OUT + OP_IN + ENT_IN_OUT);
         let mut payload = AlignedBuf::zeroed(self.payload_bytes);
         let part =
@@ -219,8 +249,10 @@ impl Ring {
         let parts = Box::new([part(&mut header), part(&mut payload)]);
         let number = self.places.len();
         let slot = Slot::new(number, &self.late, &self.queue);
-        self.places.push(Place { header, payload: Some(payload), parts, slot, is_lent: false, is_counted });
+        self.places.push(Place { header, payload: Some(payload), parts, slot, is_lent: false, new: None });
         self.lend(number, REGISTER, 0);
+        self.submit(0)?;
+        Ok(number)
     }
 
     /// Gives the kernel a place, with the reply to the request with this `commit_id`.
@@ -232,9 +264,11 @@ impl Ring {
         request[8..16].copy_from_slice(&commit_id.to_ne_bytes());
         request[16..18].copy_from_slice(&self.queue.number.to_ne_bytes());
         let entry = opcode::UringCmd80::new(types::Fd(self.device.as_raw_fd()), command).cmd(request);
-        let entry = match command {
-            REGISTER => with_len(entry.addr(Some(place.parts.as_ptr() as u64)).build(), place.parts.len()),
-            _ => entry.build(),
+        let entry = if command == REGISTER {
+            with_len(entry.addr(Some(place.parts.as_ptr() as u64)).build(), place.parts.len())
+        } else {
+            self.committed.push(number as u64);
+            entry.build()
         };
         self.waiting.push(entry.user_data(number as u64));
     }
@@ -242,8 +276,8 @@ impl Ring {
     /// Has a request answered.
     fn ask(&mut self, number: usize, answer: &mut impl FnMut(Message<'_>, Reply)) -> std::thread::Result<()> {
         let place = &mut self.places[number];
-        if !std::mem::replace(&mut place.is_counted, true) {
-            self.queue.add_taker();
+        if let Some(new) = place.new.take() {
+            self.queue.settle(&[new]);
         }
         let size = u32::from_ne_bytes(field(&place.header, PAYLOAD_SZ));
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(self.payload_bytes);
@@ -267,8 +301,6 @@ impl Ring {
         };
         if is_answered {
             self.commit(number);
-        } else if self.places.iter().all(|place| !place.is_lent) {
-            self.add_place(false);
         }
         outcome
     }

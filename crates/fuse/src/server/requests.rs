@@ -11,6 +11,7 @@ use crate::protocol::{
     Directory, Negotiation, NodeId, Operation, Reply, Request, Valid, init, open, setxattr, write,
 };
 use crate::readdir::walk;
+use spindle_clock::{Clock, Mutex, SystemClock};
 use spindle_vfs::access::permit_fallocate_by_flags;
 use spindle_vfs::acl::NFS4_ACL;
 use spindle_vfs::{
@@ -20,6 +21,11 @@ use spindle_vfs::{
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+/// Time after which a search for data that may block others is answered.
+const SEARCH_TIME: Duration = Duration::from_secs(2);
 
 impl Server {
     pub(crate) fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
@@ -554,10 +560,10 @@ impl Server {
         if self.fs.read_only() {
             return reply_seek(self.fs.seek(file, offset, what), reply);
         }
-        // If nothing is left to take the writes for which the search waits, the kernel has to take
-        // everything for data, from now on.
-        if !reply.can_wait_for_others() {
-            return reply.error(libc::ENOSYS);
+        let may_block = !reply.can_wait_for_others();
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        if may_block {
+            self.answer_seek_in_time((file, offset, what), &reply);
         }
         let inner = Arc::clone(&self.0);
         self.state.seeks.push(Box::new(move |notifier| {
@@ -567,8 +573,38 @@ impl Server {
             if let Err(error) = notifier.inval_inode(ino, from) {
                 log::debug!("cannot write back inode {}: {error}", file.0);
             }
-            reply_seek(inner.fs.seek(file, offset, what), reply);
+            if let Some(reply) = reply.lock().take() {
+                reply_seek(inner.fs.seek(file, offset, what), reply);
+            }
         }));
+    }
+
+    /// Answers a search after a while without what the kernel has not written back, if that is not
+    /// done by then: the writes may be queued behind the search. Then everything is data. If the
+    /// kernel keeps writes, only it knows the size, and answers all searches from then on itself,
+    /// in this way.
+    fn answer_seek_in_time(&self, search: (Ino, u64, Seek), reply: &Arc<Mutex<Option<Reply>>>) {
+        let (inner, late) = (Arc::clone(&self.0), Arc::clone(reply));
+        let answer = move || {
+            SystemClock.sleep(SEARCH_TIME);
+            let Some(reply) = late.lock().take() else { return };
+            if inner.writes_cached.load(Ordering::Relaxed) {
+                return reply.error(libc::ENOSYS);
+            }
+            let (file, offset, what) = search;
+            let found = inner.fs.getattr(file).and_then(|attr| match what {
+                _ if offset >= attr.size => Err(Error::NoSuchOffset),
+                Seek::Data => Ok(offset),
+                Seek::Hole => Ok(attr.size),
+            });
+            reply_seek(found, reply);
+        };
+        if let Err(error) = thread::Builder::new().name("fuse-search".into()).spawn(answer) {
+            log::warn!("cannot search for data: {error}");
+            if let Some(reply) = reply.lock().take() {
+                reply.error(libc::EAGAIN);
+            }
+        }
     }
 }
 
