@@ -10,8 +10,9 @@
 //! has a place for a request. A [`Ring`] has places in one queue and serves them in one thread; a
 //! queue can have several rings. A server
 //!
-//! 1. makes its rings, at least one for each queue, before it replies to INIT, and accepts the flag [`OVER_IO_URING`] only if
-//!    that has succeeded: from then on the kernel asks nothing until all queues have places;
+//! 1. makes its rings, at least one for each queue, before it replies to INIT, and accepts the flag
+//!    [`OVER_IO_URING`] only if that has succeeded: from then on the kernel asks nothing until all
+//!    queues have places;
 //! 2. runs [`Ring::serve`] of each in a thread of its own;
 //! 3. goes on reading `/dev/fuse`, from which FORGET and INTERRUPT still come, and writes notices
 //!    into it.

@@ -25,7 +25,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Time after which a search for data that may block others is answered.
-const SEARCH_TIME: Duration = Duration::from_secs(2);
+const SEARCH_TIME: Duration = Duration::from_millis(200);
 
 impl Server {
     pub(crate) fn answer(&self, req: &Request, operation: Operation<'_>, reply: Reply) {
