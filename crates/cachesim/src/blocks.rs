@@ -17,6 +17,8 @@
 //!   (`truncated`); when a file is created under an id that had other data. `truncate` deletes the
 //!   blocks wholly beyond the new end; the block that contains the end stays, without an access,
 //!   because the paper does not mention it.
+//! - *Sync*, which the paper does not have: `fsync` writes what is modified of the whole file, by
+//!   whatever open.
 //! - *Size of a file*: the size in `open`, `close` and `truncate` events, extended by writes and
 //!   reads. A file accessed without any of these events (a disk) has no end: all its blocks exist.
 //!   Bytes that `truncate` adds are a hole, which needs no read.
@@ -41,9 +43,11 @@ pub enum Op {
     Overwrite,
     /// The data is deleted. This does not count as an access.
     Delete,
+    /// The block is written to the disk if it is modified. This does not count as an access.
+    Sync,
 }
 
-/// An access to a block, or its deletion.
+/// An access to a block, its deletion, or its sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Time in nanoseconds since 1970; never decreases.
@@ -230,6 +234,14 @@ impl Blocks {
                     return self.run(event, 0..event.size, false, accesses);
                 }
             }
+            Kind::Sync => {
+                let time = self.now;
+                if let Some(file) = self.files.known(event.file) {
+                    let blocks = std::mem::take(&mut file.unsynced);
+                    accesses.extend(blocks.into_iter().map(|block| Access { time, block, op: Op::Sync }));
+                }
+                return Ok(());
+            }
             // The others move no data and delete none.
             _ => return Ok(()),
         }
@@ -269,7 +281,11 @@ impl Blocks {
         let Some(mut pending) = self.pending.take() else { return Ok(()) };
         let (time, size) = (self.now, self.block);
         let stop = pending.blocks.end.min(pending.blocks.start + CHUNK as u64);
+        let mut written = Vec::new();
         let numbered = self.files.visit(pending.file, pending.blocks.start..stop, |index, block| {
+            if pending.write {
+                written.push(block);
+            }
             let (start, end) = (index * size, (index + 1).saturating_mul(size).min(pending.end));
             let keeps = start < pending.from.min(end) || pending.to < end;
             let op = match (pending.write, keeps) {
@@ -284,6 +300,7 @@ impl Blocks {
                 format!("event {}: more than a billion blocks at once; use larger blocks", self.events);
             return Err(Error::Refused(what));
         }
+        self.files.file(pending.file).unsynced.extend(written);
         pending.blocks.start = stop;
         if !pending.blocks.is_empty() {
             self.pending = Some(pending);

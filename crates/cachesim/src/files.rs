@@ -6,7 +6,7 @@
 
 use foldhash::fast::FixedState;
 use spindle_trace::FileId;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 /// Marks a block without a number.
@@ -51,6 +51,8 @@ pub(super) struct File {
     pub opens: u32,
     /// Its last name is removed: its data is deleted when it is no longer open.
     pub unlinked: bool,
+    /// Numbers of the blocks written since the last sync.
+    pub unsynced: BTreeSet<u32>,
     head: [u32; HEAD],
     /// Numbers from [`HEAD`] up to [`CHUNK`].
     middle: Vec<u32>,
@@ -59,8 +61,15 @@ pub(super) struct File {
 
 impl File {
     /// The state of an unknown file: its size is unlimited.
-    const UNKNOWN: Self =
-        Self { end: u64::MAX, opens: 0, unlinked: false, head: [NONE; HEAD], middle: Vec::new(), rest: None };
+    const UNKNOWN: Self = Self {
+        end: u64::MAX,
+        opens: 0,
+        unlinked: false,
+        unsynced: BTreeSet::new(),
+        head: [NONE; HEAD],
+        middle: Vec::new(),
+        rest: None,
+    };
 
     /// Sets the size that an event reports. A size of 0 may mean that it is unknown, and other
     /// events report that a file is emptied, so 0 never shortens a file.
@@ -159,6 +168,7 @@ impl Files {
         let mut drop = |slot: &mut u32| {
             if *slot != NONE {
                 gone(*slot);
+                file.unsynced.remove(slot);
                 self.numbers.free.push(*slot);
                 *slot = NONE;
             }

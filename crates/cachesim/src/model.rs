@@ -166,6 +166,12 @@ impl Model {
                 }
                 continue;
             }
+            if access.op == Op::Sync {
+                for state in &mut self.write_states {
+                    state.outcome.counts.disk_writes += u64::from(state.clean(block, now));
+                }
+                continue;
+            }
             let hit = self.cache.access(block, |block| self.evicted.push(block));
             self.evict();
             if !hit {

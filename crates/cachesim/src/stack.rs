@@ -106,6 +106,13 @@ impl WriteState {
                 let listed = level != CLEAN && self.flushes.is_some();
                 self.levels[block as usize] = if listed { LISTED } else { CLEAN };
             }
+            Op::Sync => {
+                if usize::from(level) < sizes {
+                    self.write(level, sizes);
+                }
+                let listed = level != CLEAN && self.flushes.is_some();
+                self.levels[block as usize] = if listed { LISTED } else { CLEAN };
+            }
         }
     }
 }
@@ -156,7 +163,7 @@ impl Stack {
                 state.flush(access.time, sizes);
             }
             let depth = match access.op {
-                Op::Delete => self.depths.depth(access.block),
+                Op::Delete | Op::Sync => self.depths.depth(access.block),
                 _ => self.depths.access(access.block),
             };
             // The index of the smallest size that holds the block.
@@ -168,6 +175,7 @@ impl Stack {
                 Op::Delete => {
                     self.depths.remove(access.block);
                 }
+                Op::Sync => {}
                 Op::Read => self.reads += 1,
                 Op::Modify | Op::Overwrite => self.writes += 1,
             }

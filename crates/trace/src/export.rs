@@ -20,6 +20,8 @@ use std::path::Path;
 const RECORD: usize = 24;
 /// Number of records filled in at a time.
 const CHUNK: u64 = 1 << 15;
+/// Maximum number of distinct blocks, as of a simulation: more would not fit into memory.
+const MAX_BLOCKS: u64 = 1 << 30;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,9 @@ pub struct Exported {
     pub requests: u64,
     /// Number of distinct blocks.
     pub blocks: u64,
+    /// Bytes of files that were mapped into memory, which are not exported: a trace does not say
+    /// what of them was touched.
+    pub mapped: u64,
 }
 
 /// Numbers blocks in the order of their first requests. If the id of a deleted file is reused, its
@@ -57,11 +62,12 @@ impl Blocks {
 
 /// Writes every block that a run of the trace touches as a request of `block` bytes, in order, to
 /// an empty file, which errors call by its path; for [`To::OracleGeneral`] it must be a regular
-/// one. `progress` receives the part that is done, from 0 to 1, if known.
+/// one. Runs that were only mapped make no requests. `progress` receives the part that is done,
+/// from 0 to 1, if known.
 ///
 /// # Errors
 /// Errors of the source; [`Error::Io`]; [`Error::Refused`] if `block` is 0 or larger than 2^32 - 1
-/// bytes.
+/// bytes, and for a run that could bring the number of distinct blocks above 2^30.
 pub fn export(
     source: &mut dyn Source,
     to: To,
@@ -79,13 +85,24 @@ pub fn export(
         writeln!(out, "time,object,size,op").map_err(fail)?;
     }
     let mut blocks = Blocks::default();
-    let mut requests = 0;
+    let (mut requests, mut mapped) = (0, 0_u64);
     let mut batch = Batch::default();
     while source.next(&mut batch)? {
         for event in &batch.events {
-            if event.bytes() > 0 && event.kind.ends_run() {
+            if event.flags.has(Flags::MAPPED) {
+                mapped = mapped.saturating_add(event.bytes());
+            } else if event.end() > event.position && event.kind.ends_run() {
                 let seconds = event.time.div_euclid(1_000_000_000);
-                for number in event.position / block..=(event.end() - 1) / block {
+                let (first, last) = (event.position / block, (event.end() - 1) / block);
+                if last - first >= MAX_BLOCKS - blocks.numbers.len() as u64 {
+                    let what = format!(
+                        "a run of {} bytes at {} ns: more than a billion blocks; use larger blocks",
+                        event.bytes(),
+                        event.time
+                    );
+                    return Err(Error::Refused(what));
+                }
+                for number in first..=last {
                     let object = blocks.number(event.file, number);
                     requests += 1;
                     match to {
@@ -107,7 +124,7 @@ pub fn export(
         }
         progress(source.progress());
     }
-    let exported = Exported { requests, blocks: blocks.numbers.len() as u64 };
+    let exported = Exported { requests, blocks: blocks.numbers.len() as u64, mapped };
     drop(blocks);
     let mut file = out.into_inner().map_err(|e| fail(e.into_error()))?;
     if to == To::OracleGeneral {
@@ -192,13 +209,45 @@ mod tests {
         );
         let mut source = open(&from, Columns::ALL).unwrap();
         let exported = export(&mut *source, To::OracleGeneral, 4096, empty(&to), |_| {}).unwrap();
-        assert_eq!(exported, Exported { requests: 6, blocks: 4 });
+        assert_eq!(exported, Exported { requests: 6, blocks: 4, mapped: 0 });
         let expected = [(1, 1, 3), (1, 2, -1), (2, 1, -1), (2, 3, 6), (4, 4, -1), (5, 3, -1)];
         let expected: Vec<_> = expected.iter().flat_map(|&(s, o, n)| record(s, o, 4096, n)).collect();
         assert_eq!(std::fs::read(&to).unwrap(), expected);
         let mut source = open(&from, Columns::ALL).unwrap();
         let refused = export(&mut *source, To::Csv, 0, empty(&to), |_| {}).unwrap_err();
         assert!(refused.to_string().contains("blocks of 0 bytes"));
+    }
+
+    /// Promise: what was only mapped makes no request, however long the mapping was; its bytes are
+    /// counted apart.
+    #[test]
+    fn mapped_files_make_no_requests() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let mapped = Event { flags: Flags::READ | Flags::MAPPED, ..run(1, 7, 0, 300_000_000_000) };
+        trace(&from, vec![mapped, run(2, 7, 0, 1), mapped]);
+        let mut source = open(&from, Columns::ALL).unwrap();
+        let exported = export(&mut *source, To::Csv, 4096, empty(&to), |_| {}).unwrap();
+        assert_eq!(exported, Exported { requests: 1, blocks: 1, mapped: 600_000_000_000 });
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), "time,object,size,op\n2,1,4096,read\n");
+    }
+
+    /// Promise: a run of more blocks than fit into memory is refused before any is written, up to
+    /// the end of all positions; a run of no bytes at that end makes no request.
+    #[test]
+    fn absurd_runs_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        for (position, read, block) in [(0, 1 << 63, 4096), (0, 1 << 44, 4096), (1, u64::MAX, 4096)] {
+            trace(&from, vec![run(1, 7, position, read)]);
+            let mut source = open(&from, Columns::ALL).unwrap();
+            let refused = export(&mut *source, To::Csv, block, empty(&to), |_| {}).unwrap_err();
+            assert!(refused.to_string().contains(&format!("a run of {read} bytes")), "{refused}");
+        }
+        trace(&from, vec![run(1, 7, u64::MAX, 10)]);
+        let mut source = open(&from, Columns::ALL).unwrap();
+        let exported = export(&mut *source, To::Csv, 4096, empty(&to), |_| {}).unwrap();
+        assert_eq!(exported, Exported::default());
     }
 
     /// Promise: importing an export gives the same blocks in the same order, in both formats, with

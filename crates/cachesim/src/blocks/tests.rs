@@ -38,6 +38,7 @@ fn done_with(events: &[Event], extras: Extras) -> String {
                 Op::Modify => 'm',
                 Op::Overwrite => 'w',
                 Op::Delete => 'd',
+                Op::Sync => 's',
             };
             format!("{op}{}", access.block)
         }));
@@ -160,6 +161,20 @@ fn mapped_files() {
     assert_eq!(done(&then), "w0");
     let extras = Extras { mapped: true, ..Extras::default() };
     assert_eq!(done_with(&then, extras), "r0 r1 r2 m1");
+}
+
+/// Promise: a sync writes each block of the file that was written since the last one, once, and
+/// none that was only read, or deleted since.
+#[test]
+fn syncs() {
+    let sync = event(0, Kind::Sync, Flags::WRITE);
+    let wrote = |position, written| Event { kind: Kind::Run, ..wrote(position, written, 0) };
+    let events = [open(300), read(0, 100, 300), open(300), wrote(100, 200), wrote(100, 100), sync, sync];
+    assert_eq!(done(&events), "r0 w1 w2 w1 s1 s2");
+    let cut = Event { size: 200, ..event(0, Kind::Truncate, Flags::NONE) };
+    assert_eq!(done(&[open(300), wrote(100, 200), cut, sync]), "w0 w1 d1 s0");
+    let other = Event { file: FileId { device: 1, inode: 2 }, ..sync };
+    assert_eq!(done(&[open(300), wrote(0, 100), other, sync]), "w0 s0");
 }
 
 /// Promise: directories do not count.

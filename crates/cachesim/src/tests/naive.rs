@@ -97,6 +97,11 @@ impl Naive {
                     self.gone(file);
                 }
             }
+            Kind::Sync => {
+                let before = self.dirty.len();
+                self.dirty.retain(|&(owner, _)| owner != file);
+                self.counts.disk_writes += (before - self.dirty.len()) as u64;
+            }
             Kind::Run if event.flags.has(Flags::MAPPED) && !self.extras.mapped => {}
             Kind::Exec if self.extras.programs => self.bytes(file, 0, event.size, false),
             Kind::Seek | Kind::Run | Kind::Close => {

@@ -57,6 +57,7 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
             5 if rng.random_ratio(1, 4) => {
                 Event { kind: Kind::Run, flags: Flags::DIRECTORY, read: 50, ..base }
             }
+            5 => Event { kind: Kind::Sync, ..base },
             6..=11 if !file.opens.is_empty() => {
                 let kind = [Kind::Seek, Kind::Run, Kind::Close][rng.random_range(0..3)];
                 let (mut position, mut read, mut written) = (0, 0, 0);

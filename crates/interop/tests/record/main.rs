@@ -50,8 +50,8 @@ fn expect(script: &str, events: &[&str]) {
     assert!(got == events, "{script}\nexpected:\n{}\ngot:\n{}", events.join("\n"), got.join("\n"));
 }
 
-/// Promise: a run goes on through reads or writes, and a seek, a change of direction or the close
-/// ends it; a seek that moves nothing is none.
+/// Promise: a run goes on through reads or writes, and a seek, a change of direction, a sync or the
+/// close ends it; a seek that moves nothing is none.
 #[test]
 fn runs() {
     expect(
@@ -67,8 +67,62 @@ os.close(f)",
             "seek+read+write written=30 new_position=5 calls=2 path=\"a\"",
             "run+read+write position=5 read=7 calls=2 path=\"a\"",
             "run+read+write position=12 written=1 calls=1 path=\"a\"",
+            "run+read+write position=13 read=17 calls=1 path=\"a\"",
             "sync+read+write path=\"a\"",
-            "close+read+write size=30 position=13 read=17 calls=1 path=\"a\"",
+            "close+read+write size=30 position=30 path=\"a\"",
+        ],
+    );
+}
+
+/// Promise: every call that writes a file out is recorded as a sync, and what came before it ends
+/// before it: `fsync`, `fdatasync`, `sync_file_range`, and each write with `O_SYNC` or `O_DSYNC`;
+/// `ftruncate` ends runs as well.
+#[test]
+fn syncs() {
+    let wrote = "run+read+write written=10 calls=1 path=\"a\"";
+    let range = "import ctypes; ctypes.CDLL(None).sync_file_range(f, ctypes.c_long(0), ctypes.c_long(0), 2)";
+    for sync in ["os.fsync(f)", "os.fdatasync(f)", range] {
+        let script = format!(
+            "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.write(f, b'x' * 10)
+{sync}
+os.write(f, b'y' * 20)
+os.close(f)"
+        );
+        let close = "close+read+write size=30 position=10 written=20 calls=1 path=\"a\"";
+        expect(&script, &["create+read+write path=\"a\"", wrote, "sync+read+write path=\"a\"", close]);
+    }
+    for flag in ["O_SYNC", "O_DSYNC"] {
+        let script = format!(
+            "f = os.open('a', os.O_RDWR | os.O_CREAT | os.{flag})
+os.write(f, b'x' * 10)
+os.pwrite(f, b'z', 5)
+os.pread(f, 3, 0)
+os.close(f)"
+        );
+        expect(
+            &script,
+            &[
+                "create+read+write path=\"a\"",
+                wrote,
+                "sync+read+write path=\"a\"",
+                "run+read+write+positional position=5 written=1 calls=1 path=\"a\"",
+                "sync+read+write path=\"a\"",
+                "run+read+write+positional read=3 calls=1 path=\"a\"",
+                "close+read+write size=10 position=10 path=\"a\"",
+            ],
+        );
+    }
+    expect(
+        "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.write(f, b'x' * 10)
+os.ftruncate(f, 4)
+os.close(f)",
+        &[
+            "create+read+write path=\"a\"",
+            wrote,
+            "truncate+read+write size=4 path=\"a\"",
+            "close+read+write size=4 position=10 path=\"a\"",
         ],
     );
 }

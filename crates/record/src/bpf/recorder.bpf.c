@@ -22,7 +22,7 @@ enum call {
 	SYMLINK_CALL = 88, READLINK_CALL = 89, CHMOD_CALL = 90, FCHMOD = 91, CHOWN_CALL = 92, FCHOWN = 93, LCHOWN = 94,
 	UTIME_CALL = 132, GETDENTS64 = 217, UTIMES = 235, OPENAT = 257, MKDIRAT = 258, FCHOWNAT = 260, FUTIMESAT = 261,
 	NEWFSTATAT = 262, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SYMLINKAT = 266, READLINKAT = 267, FCHMODAT = 268,
-	FACCESSAT = 269, SPLICE = 275, UTIMENSAT = 280, DUP3 = 292, PREADV = 295, PWRITEV = 296,
+	FACCESSAT = 269, SPLICE = 275, SYNC_FILE_RANGE = 277, UTIMENSAT = 280, DUP3 = 292, PREADV = 295, PWRITEV = 296,
 	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, STATX = 332,
 	IO_URING_ENTER = 426, CLOSE_RANGE = 436,
 	OPENAT2 = 437, PIDFD_GETFD = 438, FACCESSAT2 = 439, FCHMODAT2 = 452,
@@ -32,6 +32,7 @@ enum call {
 #define O_TMPFILE 020000000
 #define F_DUPFD 0
 #define F_DUPFD_CLOEXEC 1030
+#define SYNC_FILE_RANGE_WRITE 2
 #define MAP_SHARED 1
 #define MAP_ANONYMOUS 0x20
 #define PROT_WRITE 2
@@ -84,6 +85,41 @@ ALWAYS void walk_all(struct fdtable *table, struct walk *walk)
 	loop(words, walk_word, walk, 0);
 }
 
+/* Ends a run of an open file, so that a sync or a truncation stands between what came before it and what comes after it. */
+ALWAYS void end_run(struct open_file *open, struct run *run)
+{
+	struct run ended = {};
+	lock(&open->lock);
+	ended.start = run->start;
+	ended.bytes = run->bytes;
+	ended.calls = run->calls;
+	ended.flags = run->flags;
+	run->start += run->bytes;
+	run->bytes = 0;
+	run->calls = 0;
+	unlock(&open->lock);
+	if (ended.bytes)
+		tell_run(open, &ended);
+}
+
+APART int changed(u64 descriptor, u8 kind)
+{
+	struct open_file *open = open_of(descriptor, 0);
+	if (!open)
+		return 0;
+	if (kind == SYNC || kind == TRUNCATE) {
+		end_run(open, &open->other);
+		end_run(open, &open->here);
+	}
+	struct wire *event = begin(open, kind, 0);
+	if (event) {
+		if (kind == TRUNCATE || kind == STAT)
+			event->size = AS(struct inode, open->address)->i_size;
+		end(event);
+	}
+	return 0;
+}
+
 /* Bytes moved through a descriptor at the file's own position. */
 APART int moved(u64 descriptor, s64 bytes, u32 flags)
 {
@@ -94,6 +130,8 @@ APART int moved(u64 descriptor, s64 bytes, u32 flags)
 	if (open->flags & F_APPEND && flags & F_WRITTEN)
 		start = GET(file_of(descriptor), f_pos) - bytes;
 	here(open, bytes, flags, start);
+	if (flags & F_WRITTEN && GET(file_of(descriptor), f_flags) & O_DSYNC)
+		changed(descriptor, SYNC);
 	return 0;
 }
 
@@ -107,6 +145,8 @@ APART int moved_at(u64 descriptor, u64 position, s64 bytes, u32 flags)
 	if (open->flags & F_APPEND && flags & F_WRITTEN)
 		position = AS(struct inode, open->address)->i_size - bytes;
 	elsewhere(open, position, bytes, flags | F_POSITIONAL);
+	if (flags & F_WRITTEN && GET(file_of(descriptor), f_flags) & O_DSYNC)
+		changed(descriptor, SYNC);
 	return 0;
 }
 
@@ -184,20 +224,6 @@ APART int mapped(struct pt_regs *regs)
 		length = size - offset;
 	u32 written = flags & MAP_SHARED && regs->dx & PROT_WRITE ? F_WRITTEN : 0;
 	elsewhere(open, offset, length, F_MAPPED | written);
-	return 0;
-}
-
-APART int changed(u64 descriptor, u8 kind)
-{
-	struct open_file *open = open_of(descriptor, 0);
-	if (!open)
-		return 0;
-	struct wire *event = begin(open, kind, 0);
-	if (event) {
-		if (kind == TRUNCATE || kind == STAT)
-			event->size = AS(struct inode, open->address)->i_size;
-		end(event);
-	}
 	return 0;
 }
 
@@ -463,6 +489,10 @@ int call_ends(u64 *context)
 	case FSYNC:
 	case FDATASYNC:
 		changed(first, SYNC);
+		break;
+	case SYNC_FILE_RANGE:
+		if (regs->r10 & SYNC_FILE_RANGE_WRITE)
+			changed(first, SYNC);
 		break;
 	case FCNTL:
 		if (regs->si == F_DUPFD || regs->si == F_DUPFD_CLOEXEC)

@@ -68,9 +68,11 @@ impl State {
             }
             Action::Closed { handle, attr } => self.close(time, handle, attr, out),
             Action::Resized(ino, size) => {
+                self.end_runs(time, ino, out);
                 self.emit(time, by, ino, out, |event| Event { kind: Kind::Truncate, size, ..event });
             }
             Action::Synced { handle, ino } => {
+                self.end_runs(time, ino, out);
                 self.emit(time, by, ino, out, |event| Event { kind: Kind::Sync, open: handle, ..event });
             }
             Action::MadeDirectory(ino) => self.emit(time, by, ino, out, |event| Event {
@@ -222,20 +224,27 @@ impl State {
 
     /// Ends the recording: adds the runs of files that are still open.
     pub(super) fn end(&mut self, time: i64, out: &mut Batch) {
-        let mut handles: Vec<_> = self.opens.keys().copied().collect();
-        handles.sort_unstable();
-        for handle in handles {
-            let Some(mut open) = self.opens.remove(&handle).filter(|open| !open.run.is_empty()) else {
-                continue;
-            };
-            let run = open.run.take();
-            let event = self.event(time, open.by, &open.command, open.ino, out);
-            out.events.push(run.fill_into(Event {
-                kind: Kind::Run,
-                flags: open.flags,
-                open: handle,
-                ..event
-            }));
+        self.end_runs_if(time, |_| true, out);
+        self.opens.clear();
+    }
+
+    /// Ends the runs of a file, by whatever open, so that a sync or a truncation stands between
+    /// what came before it and what comes after it.
+    fn end_runs(&mut self, time: i64, ino: Ino, out: &mut Batch) {
+        self.end_runs_if(time, |open| open.ino == ino, out);
+    }
+
+    fn end_runs_if(&mut self, time: i64, wanted: impl Fn(&Open) -> bool, out: &mut Batch) {
+        let chosen = self.opens.iter_mut().filter(|(_, open)| !open.run.is_empty() && wanted(open));
+        let mut ended: Vec<_> = chosen
+            .map(|(&handle, open)| {
+                (handle, open.run.take(), open.ino, open.flags, open.by, open.command.clone())
+            })
+            .collect();
+        ended.sort_unstable_by_key(|&(handle, ..)| handle);
+        for (handle, run, ino, flags, by, command) in ended {
+            let event = self.event(time, by, &command, ino, out);
+            out.events.push(run.fill_into(Event { kind: Kind::Run, flags, open: handle, ..event }));
         }
     }
 }

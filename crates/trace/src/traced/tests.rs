@@ -87,7 +87,7 @@ fn a_session_is_recorded() {
     observe(Action::Closed { handle: 1, attr: Some(&attr(7, FileKind::Regular, 5000, 0)) });
     observe(Action::Opened { handle: 2, attr: &other, flags: OpenFlags::READ, created: false });
     observe(Action::Read { handle: 2, ino: Ino(8), offset: 0, bytes: 70 });
-    assert_eq!(recorder.finish().unwrap(), Some(13));
+    assert_eq!(recorder.finish().unwrap(), Some(14));
     assert_eq!(recorder.finish().unwrap(), None);
     observe(Action::Resized(Ino(8), 0));
 
@@ -104,19 +104,20 @@ fn a_session_is_recorded() {
             (Kind::Seek, 1, 0, 0, 0, 5000, 100, "/mnt/sub/f"),
             (Kind::Run, 1, 0, 100, 10, 0, 0, "/mnt/sub/f"),
             (Kind::Run, 0, 0, 8192, 0, 1, 0, "/mnt/sub/f"),
+            (Kind::Run, 1, 0, 110, 0, 5, 0, "/mnt/sub/f"),
             (Kind::Sync, 1, 0, 0, 0, 0, 0, "/mnt/sub/f"),
             (Kind::Unlink, 0, 70, 0, 0, 0, 0, "/mnt/g"),
             (Kind::Rename, 0, 0, 0, 0, 0, 0, "/mnt/sub/f/mnt/g"),
             (Kind::Unlink, 0, 5000, 0, 0, 0, 0, "/mnt/g"),
             (Kind::Rmdir, 0, 0, 0, 0, 0, 0, "/mnt/sub"),
-            (Kind::Close, 1, 5000, 110, 0, 5, 0, "/mnt/g"),
+            (Kind::Close, 1, 5000, 115, 0, 0, 0, "/mnt/g"),
             (Kind::Open, 2, 70, 0, 0, 0, 0, ""),
             (Kind::Run, 2, 0, 0, 70, 0, 0, ""),
         ]
     );
     assert_eq!(all[2].0.calls, 2);
-    assert!(all[6].0.flags.has(Flags::REPLACED | Flags::LAST));
-    assert!(all[10].0.flags.has(Flags::LAST | Flags::READ | Flags::WRITE));
+    assert!(all[7].0.flags.has(Flags::REPLACED | Flags::LAST));
+    assert!(all[11].0.flags.has(Flags::LAST | Flags::READ | Flags::WRITE));
     assert_eq!((info.source.as_str(), info.lost), ("mount test", 0));
 }
 

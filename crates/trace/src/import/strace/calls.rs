@@ -369,12 +369,16 @@ impl CallContext<'_> {
     }
 
     fn sync(&mut self, call: &Call<'_>) {
+        if let Some(open) = self.open_of(call.arg(0)) {
+            self.state.end_runs(open, self.origin, self.out);
+        }
         self.change_open(Kind::Sync, call, 0);
     }
 
     fn cut_open(&mut self, call: &Call<'_>, size: Option<u64>) {
-        let open = self.open_of(call.arg(0));
-        let (Some(found), Some(size)) = (open.and_then(|open| self.state.get(open)), size) else { return };
+        let (Some(open), Some(size)) = (self.open_of(call.arg(0)), size) else { return };
+        self.state.end_runs(open, self.origin, self.out);
+        let Some(found) = self.state.get(open) else { return };
         let (file, path) = (found.file, found.path.clone());
         self.cut(file, &path, size);
     }

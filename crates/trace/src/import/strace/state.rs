@@ -433,16 +433,18 @@ impl State {
         open.sort_unstable();
         let origin = Origin { time, process: 0, user: 0, command: "".into() };
         for open in open {
-            self.flush_positional(open, &origin, out);
-            let Some(found) = self.opens.get_mut(&open).filter(|found| !found.run.is_empty()) else {
-                continue;
-            };
-            let ended = found.run.take();
-            let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags);
-            emit(file, &path, &origin, out, |all| {
-                ended.fill_into(Event { kind: Kind::Run, flags, open, ..all })
-            });
+            self.end_runs(open, &origin, out);
         }
+    }
+
+    /// Ends the runs of an open file, so that a sync or a truncation stands between what came
+    /// before it and what comes after it.
+    pub(super) fn end_runs(&mut self, open: u64, origin: &Origin, out: &mut Batch) {
+        self.flush_positional(open, origin, out);
+        let Some(found) = self.opens.get_mut(&open).filter(|found| !found.run.is_empty()) else { return };
+        let ended = found.run.take();
+        let (file, path, flags) = (found.file, Arc::clone(&found.path), found.flags);
+        emit(file, &path, origin, out, |all| ended.fill_into(Event { kind: Kind::Run, flags, open, ..all }));
     }
 
     /// Returns notes about what the log did not show.
