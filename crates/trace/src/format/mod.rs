@@ -10,6 +10,7 @@
 
 mod column;
 mod live;
+mod pages;
 mod prefix;
 mod reader;
 mod sums;

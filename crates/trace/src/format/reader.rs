@@ -1,11 +1,12 @@
 //! Reads traces.
 
 use super::column::{COLUMNS, Column, Columns};
+use super::pages::Pages;
 use super::prefix::{MAGIC, Prefix};
 use super::sums;
 use super::{VERSION, key, schema};
 use crate::{Batch, Error, Event, Info, Kind, Names, Result, Source, Symbol};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -163,12 +164,12 @@ impl Reader {
             let reader = self.file.get_row_group(self.group).map_err(|e| problem(&self.path, &place, e))?;
             self.group += 1;
             let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
+            let schema = self.file.metadata().file_metadata().schema_descr();
             let readers = wanted
                 .map(|number| {
-                    Ok((
-                        number,
-                        reader.get_column_reader(number).map_err(|e| problem(&self.path, &place, e))?,
-                    ))
+                    let pages = reader.get_column_page_reader(number);
+                    let pages = Pages::new(pages.map_err(|e| problem(&self.path, &place, e))?);
+                    Ok((number, get_column_reader(schema.column(number), Box::new(pages))))
                 })
                 .collect::<Result<Vec<_>>>()?;
             let left = usize::try_from(reader.metadata().num_rows()).unwrap_or(0);
