@@ -181,11 +181,16 @@ impl Ring {
         if !committed.is_empty() && !new.is_empty() {
             self.submit(0)?;
             // A request that waited for the place would have completed it during the call.
-            if committed.iter().any(|number| self.completed.iter().all(|(which, _)| which != number)) {
+            let is_free = |number: &u64| self.completed.iter().all(|(which, _)| which != number);
+            if self.uring.submission().is_empty() && committed.iter().any(is_free) {
                 self.queue.settle(&new);
             }
         }
-        if self.completed.is_empty() { self.submit(1) } else { Ok(()) }
+        match (self.completed.is_empty(), self.waiting.is_empty()) {
+            (true, _) => self.submit(1),
+            (false, false) => self.submit(0),
+            (false, true) => Ok(()),
+        }
     }
 
     /// Hands in what is to be submitted, waits for so many completions, and takes those that there
