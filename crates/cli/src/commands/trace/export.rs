@@ -12,7 +12,8 @@ use std::process::ExitCode;
 /// Export a trace as requests for other cache simulators
 ///
 /// Each read or write of a block becomes a request, in the order of the trace. Blocks are numbered
-/// in the order of their first access; the blocks of a deleted file are not requested again.
+/// in the order of their first access; the blocks of a deleted file are not requested again. Files
+/// that were only mapped into memory make no requests.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read or written    2  invalid command line
@@ -68,6 +69,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         io::copy(&mut scratch, &mut out.file()).context(&out.name)?;
     }
     log::info!("{}: {} requests for {} blocks", out.name, done.requests, done.blocks);
+    if done.mapped > 0 {
+        log::warn!(
+            "{}: {} bytes of files were mapped into memory; the trace does not say what of them was touched, \
+             so none is exported",
+            args.from.display(),
+            done.mapped
+        );
+    }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
