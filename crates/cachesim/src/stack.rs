@@ -99,16 +99,11 @@ impl WriteState {
                     flushes.list(block);
                 }
             }
-            Op::Delete => {
-                if usize::from(level) < sizes {
-                    self.dropped[usize::from(level)] += 1;
-                }
-                let listed = level != CLEAN && self.flushes.is_some();
-                self.levels[block as usize] = if listed { LISTED } else { CLEAN };
-            }
-            Op::Sync => {
-                if usize::from(level) < sizes {
-                    self.write(level, sizes);
+            Op::Delete | Op::Sync => {
+                match usize::from(level) {
+                    level if level >= sizes => {}
+                    level if access.op == Op::Delete => self.dropped[level] += 1,
+                    _ => self.write(level, sizes),
                 }
                 let listed = level != CLEAN && self.flushes.is_some();
                 self.levels[block as usize] = if listed { LISTED } else { CLEAN };
