@@ -248,9 +248,12 @@ fn wait_for(address: &SocketAddr, stop: &AtomicBool) -> Option<UnixListener> {
     None
 }
 
+/// Answers everybody who connects, until it has to stop. The connection that wakes it for that may have
+/// gone to another mount, which had the name a moment before.
 fn listen(listener: &UnixListener, answering: &Arc<dyn Answering>, stop: &Arc<AtomicBool>) {
     let mut clients = Vec::new();
-    while let Ok((stream, _)) = listener.accept() {
+    while !stop.load(Ordering::Acquire) {
+        let Ok((stream, _)) = listener.accept() else { break };
         if stop.load(Ordering::Acquire) {
             break;
         }
@@ -416,6 +419,21 @@ mod tests {
         fn has_ended(&self) -> bool {
             self.0 == 0
         }
+    }
+
+    /// Promise: a mount that gets its name only when it has to end already ends all the same: what
+    /// wakes it went to the mount that had the name before.
+    #[test]
+    fn a_name_that_comes_too_late() {
+        let name = Name::of_mount(&format!("test-late-{}", std::process::id()), 0);
+        let listener = bind(&name.address().unwrap()).unwrap().unwrap();
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let answering: Arc<dyn Answering> = Arc::new(Numbered(1));
+            listen(&listener, &answering, &Arc::new(AtomicBool::new(true)));
+            let _ = ended.send(());
+        });
+        assert!(end.recv_timeout(Duration::from_secs(60)).is_ok(), "it waits for a connection");
     }
 
     /// Promise: a mount whose name another one still has is asked under it once that is gone, and
