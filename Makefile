@@ -23,9 +23,7 @@ build: ## Build the optimised binary, target/release/spindle
 
 check: ## Check formatting, lints and licences; run no tests
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo clippy -p spindle-python --features extension --quiet -- -D warnings
-	cargo clippy -p spindle-fuzz --features libfuzzer --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --features spindle-python/extension,spindle-fuzz/libfuzzer --quiet -- -D warnings
 	PATH="$${SPINDLE_TOOLS:-.tools}/bin:$$PATH" cargo deny --log-level error check licenses sources
 
 test: setup check ## Run all tests, also those with foreign tools and mounts (as root)
@@ -35,7 +33,8 @@ test: setup check ## Run all tests, also those with foreign tools and mounts (as
 	scripts/wheel-test
 
 test-uring: ## Run the tests of mounts with requests through io_uring, if the kernel has it
-	SPINDLE_SEED=$(SPINDLE_SEED) SPINDLE_MOUNT_OPTIONS=io_uring scripts/with-io-uring cargo test -p spindle-fuse --test mounted
+	SPINDLE_SEED=$(SPINDLE_SEED) SPINDLE_MOUNT_OPTIONS=io_uring scripts/with-io-uring \
+		cargo test --workspace --exclude spindle-interop --test mounted
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
 	scripts/demo
