@@ -60,6 +60,9 @@ pub struct DataSettings {
     /// Writes of at least this many bytes go to the device at once, without a copy. This is for
     /// devices that only copy the bytes into the system's memory.
     pub straight_bytes: Option<usize>,
+    /// Leave out writes of zeros, as on a new device that has zeros wherever nothing was written.
+    /// This is for trying out what space files take: what they had before may still be read.
+    pub zeros_left_out: bool,
     /// A large request is read in one cluster at any offset ("random clustering").
     pub random_clusters: bool,
     /// Evict blocks behind a sequential reader when memory is nearly full.
@@ -93,6 +96,7 @@ impl DataSettings {
         read_ahead: true,
         pieces_ahead: false,
         straight_bytes: None,
+        zeros_left_out: false,
         random_clusters: true,
         free_behind: true,
         write_limit_bytes: Some(4 << 20),
@@ -121,6 +125,7 @@ impl DataSettings {
             read_ahead: true,
             pieces_ahead: false,
             straight_bytes: None,
+            zeros_left_out: false,
             random_clusters: false,
             free_behind: false,
             write_limit_bytes: None,

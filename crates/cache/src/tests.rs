@@ -559,6 +559,27 @@ fn every_write_gets_its_barrier() {
     }
 }
 
+/// Promise: where zeros are left out, nothing of them is written, and all other data is.
+#[test]
+fn zeros_are_left_out() {
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let data = DataSettings { zeros_left_out: true, ..DataSettings::THROUGH };
+    let cache = Cache::new(device.clone(), Arc::new(SystemClock), Settings { data, ..Settings::default() });
+    let stream = cache.stream(4096, 1);
+    // What was there before shows what was not written.
+    device.write_at(65_536, &[9; 12_288]).unwrap();
+    for (offset, byte) in [(0, 1), (4096, 0), (8192, 2)] {
+        let tx = cache.begin(0).unwrap().unwrap();
+        let space = Space { offset, at: 65_536 + offset, end: offset + 4096 };
+        cache.write(&stream, &tx, space, &[byte; 4096]).unwrap();
+        tx.commit();
+    }
+    cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new())).unwrap();
+    let mut found = vec![0; 12_288];
+    device.read_at(65_536, &mut found).unwrap();
+    assert_eq!([found[0], found[4096], found[8191], found[8192]], [1, 9, 9, 2]);
+}
+
 /// A log whose commits wait for the test.
 struct Slow {
     begun: std::sync::mpsc::Sender<()>,

@@ -9,16 +9,23 @@ use crate::error::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use spindle_clock::{Clock as _, SystemClock};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 struct Watch {
     signals: SignalFd,
     /// Number of the signal received, or 0.
     seen: AtomicU8,
+    /// The time in which the kernel was asked last, in units of [`BETWEEN_MS`] from 1 on.
+    asked: AtomicU64,
 }
+
+/// Time between two questions whether there is a signal, in milliseconds: to ask takes a system
+/// call, and small steps of work take less.
+const BETWEEN_MS: u128 = 10;
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 
@@ -33,7 +40,7 @@ pub fn watch() -> Result<()> {
     set.thread_block().map_err(io::Error::from).context(what)?;
     let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
     let signals = signals.map_err(io::Error::from).context(what)?;
-    WATCH.get_or_init(|| Watch { signals, seen: AtomicU8::new(0) });
+    WATCH.get_or_init(|| Watch { signals, seen: AtomicU8::new(0), asked: AtomicU64::new(0) });
     Ok(())
 }
 
@@ -42,8 +49,18 @@ pub fn received() -> Option<u8> {
     WATCH.get().map(|watch| watch.seen.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Fails if a signal was received.
+/// Fails if a signal was received. It costs next to nothing, and may be called before each step.
 pub fn check() -> spindle::Result<()> {
+    let Some(watch) = WATCH.get() else { return Ok(()) };
+    let now = u64::try_from(SystemClock.monotonic().as_millis() / BETWEEN_MS).unwrap_or(u64::MAX - 1) + 1;
+    if received().is_none() && watch.asked.swap(now, Ordering::Relaxed) == now {
+        return Ok(());
+    }
+    ask()
+}
+
+/// Asks the kernel for a signal, and fails if one was received.
+fn ask() -> spindle::Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     if let Ok(Some(signal)) = watch.signals.read_signal() {
         watch.seen.store(u8::try_from(signal.ssi_signo).unwrap_or(0), Ordering::Relaxed);
@@ -54,7 +71,7 @@ pub fn check() -> spindle::Result<()> {
 /// Waits until `fd` is ready or `timeout` has passed; fails if a signal comes first, or has come
 /// before: a buffer that is dropped then tries to write once more.
 fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io::Result<()> {
-    check().map_err(io::Error::other)?;
+    ask().map_err(io::Error::other)?;
     let signals = WATCH.get().map(|watch| PollFd::new(watch.signals.as_fd(), PollFlags::POLLIN));
     let mut fds: Vec<_> = signals.into_iter().collect();
     fds.extend(fd.map(|(fd, events)| PollFd::new(fd, events)));
@@ -63,7 +80,7 @@ fn wait_for(fd: Option<(BorrowedFd<'_>, PollFlags)>, timeout: PollTimeout) -> io
             return Err(error.into());
         }
     }
-    check().map_err(io::Error::other)
+    ask().map_err(io::Error::other)
 }
 
 /// Waits 50 ms before a retry; fails if a signal comes.

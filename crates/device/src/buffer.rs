@@ -1,6 +1,6 @@
 //! Memory for direct I/O.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -16,12 +16,15 @@ impl AlignedBuf {
 
     /// Returns a buffer of `len` zero bytes.
     #[must_use]
-    #[allow(unsafe_code)] // The only allocation with a chosen alignment.
+    #[allow(unsafe_code)] // An allocation with a chosen alignment.
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         // SAFETY: the layout's size is never zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        NonNull::new(start).map_or_else(|| handle_alloc_error(layout), |start| Self { start, len })
+        Self { start: Self::found(unsafe { alloc_zeroed(layout) }, layout), len }
+    }
+
+    fn found(start: *mut u8, layout: Layout) -> NonNull<u8> {
+        NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
     fn layout(len: usize) -> Layout {
@@ -31,9 +34,9 @@ impl AlignedBuf {
 }
 
 impl Drop for AlignedBuf {
-    #[allow(unsafe_code)] // Frees the allocation of `zeroed`.
+    #[allow(unsafe_code)] // Frees the allocation.
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc_zeroed` with this very layout, and is freed once.
+        // SAFETY: `start` came from the allocator with this very layout, and is freed once.
         unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
     }
 }
@@ -63,10 +66,14 @@ unsafe impl Send for AlignedBuf {}
 unsafe impl Sync for AlignedBuf {}
 
 impl From<&[u8]> for AlignedBuf {
+    #[allow(unsafe_code)] // Without zeros that would be written over.
     fn from(bytes: &[u8]) -> Self {
-        let mut buf = Self::zeroed(bytes.len());
-        buf.copy_from_slice(bytes);
-        buf
+        let layout = Self::layout(bytes.len());
+        // SAFETY: the layout's size is never zero.
+        let start = Self::found(unsafe { alloc(layout) }, layout);
+        // SAFETY: the new allocation has as many bytes, which this initialises.
+        unsafe { start.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Self { start, len: bytes.len() }
     }
 }
 

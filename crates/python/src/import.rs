@@ -14,8 +14,8 @@ use spindle::path::resolve;
 use spindle::text::{printable, quoted};
 use spindle::transfer::Source as _;
 use spindle::transfer::{
-    self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Sink,
-    TarReader, Times, rehearse,
+    self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Original,
+    Sink, TarReader, Times, rehearse,
 };
 use spindle::{Context, Error, OpenOptions, Spec};
 use spindle_clock::{Mutex, Timestamp};
@@ -192,7 +192,10 @@ pub fn import_into(
         let open = image.open()?;
         let source = importing.source()?;
         let found = detect(&*open_device_unlocked(&open.spec)?)?;
-        let misfits = misfits_in(&found, &|sink| importing.walk_unread(&source, signals, sink))?;
+        let walk = |sink: &mut dyn Sink| importing.walk_unread(&source, signals, sink);
+        let place = |path: &[u8]| source.path_of(path);
+        let original = Original { walk: &walk, step: &|_| signals.check(), place: &place };
+        let misfits = misfits_in(&found, original)?;
         if !misfits.is_empty() {
             return Err(source.misfits(misfits, &open.spec));
         }
@@ -269,7 +272,9 @@ fn plan(
             max_bytes: size.most,
             multiple_of: size.multiple_of.max(1),
         };
-        return match plan_to_fit(wanted, &room, importing.timestamp, &walk).context(spec)? {
+        let place = |path: &[u8]| source.path_of(path);
+        let original = Original { walk: &walk, step: &|_| signals.check(), place: &place };
+        return match plan_to_fit(wanted, &room, importing.timestamp, original).context(spec)? {
             Fitted::Plan(plan, _) => Ok(plan),
             Fitted::Misfits(misfits) => Err(source.misfits(misfits, spec)),
         };

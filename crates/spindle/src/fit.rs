@@ -8,7 +8,7 @@
 use crate::detect::Found;
 use crate::error::{Error, Result};
 use crate::newfs::{NewFs, old};
-use crate::transfer::{Counts, Misfit, Rehearsed, Used, Walk, rehearse};
+use crate::transfer::{Misfit, Original, Record, Rehearsed, Used, rehearse};
 use spindle_ffs::newfs::{Format, Need, Parameters, Plan, fit};
 use spindle_ffs::{InodeFormat, Version};
 
@@ -66,19 +66,19 @@ fn share(n: u64, percent: u16) -> u64 {
 /// `room` free.
 ///
 /// # Errors
-/// Those of `walk`, and parameters that contradict each other or `room`.
+/// Those of a walk, and parameters that contradict each other or `room`.
 pub fn plan_to_fit(
     wanted: Wanted<'_>,
     room: &Room,
     timestamp: Option<i64>,
-    walk: Walk<'_>,
+    original: Original<'_>,
 ) -> Result<Fitted> {
-    let counts = wanted.count(walk)?;
-    let mut guess = wanted.guess(&counts)?;
+    let record = Record::of(original, wanted.file_size_max()?)?;
+    let mut guess = wanted.guess(&record)?;
     // Some dialects use larger blocks for larger file systems: repeat with the resulting size
     // until the block size stays the same.
     for _ in 0..4 {
-        let (measured, used, misfits) = wanted.measure(guess, &counts, timestamp, walk)?;
+        let (measured, used, misfits) = wanted.measure(guess, &record, timestamp)?;
         if !misfits.is_empty() {
             return Ok(Fitted::Misfits(misfits));
         }
@@ -89,7 +89,7 @@ pub fn plan_to_fit(
             free_bytes,
             free_inodes: room.free_inodes_of(&used),
         };
-        let holds = |plan: &NewFs| Ok(rehearse(plan, timestamp, walk)?.used.is_some());
+        let holds = |plan: &NewFs| Ok(rehearse(plan, timestamp, &|sink| record.walk(sink))?.used.is_some());
         let mut plan = smallest(&pinned, &need(room.free_bytes), room.min_bytes, &holds)?;
         if room.free_percent > 0 {
             let free = share(plan.size_bytes(), room.free_percent).saturating_add(room.free_bytes);
@@ -107,7 +107,7 @@ pub fn plan_to_fit(
             if let Some(most) = room.max_bytes.filter(|&most| size > most) {
                 return Err(Error::new(format!("needs {size} bytes, more than the maximum size of {most}")));
             }
-            return Ok(Fitted::Plan(plan, counts.bytes));
+            return Ok(Fitted::Plan(plan, record.bytes));
         }
         guess = plan.size_bytes();
     }
@@ -118,15 +118,15 @@ pub fn plan_to_fit(
 /// known of the multi-structured one, and of formats that newfs does not make.
 ///
 /// # Errors
-/// Those of `walk`.
-pub fn misfits_in(found: &Found, walk: Walk<'_>) -> Result<Vec<Misfit>> {
+/// Those of a walk.
+pub fn misfits_in(found: &Found, original: Original<'_>) -> Result<Vec<Misfit>> {
     let misfits = |wanted: Wanted<'_>| {
-        let counts = wanted.count(walk)?;
-        let guess = wanted.guess(&counts)?;
-        if wanted.plan(guess, counts.files).is_err() {
+        let record = Record::of(original, wanted.file_size_max()?)?;
+        let guess = wanted.guess(&record)?;
+        if wanted.plan(guess, record.files).is_err() {
             return Ok(Vec::new());
         }
-        Ok(wanted.measure(guess, &counts, None, walk)?.2)
+        Ok(wanted.measure(guess, &record, None)?.2)
     };
     match found {
         Found::Ffs(superblock) => {
@@ -208,25 +208,17 @@ impl Wanted<'_> {
         })
     }
 
-    /// Counts a tree.
-    fn count(&self, walk: Walk<'_>) -> Result<Counts> {
-        let mut counts = Counts { file_size_max: self.file_size_max()?, bytes: 0, files: 0 };
-        walk(&mut counts)?;
-        Ok(counts)
-    }
-
     /// Rehearses in larger and larger file systems, from `size_bytes` on. Returns the plan of the
     /// one that was large enough, what the tree takes, and what the format cannot store.
     fn measure(
         &self,
         mut size_bytes: u64,
-        counts: &Counts,
+        record: &Record<'_>,
         timestamp: Option<i64>,
-        walk: Walk<'_>,
     ) -> Result<(NewFs, Used, Vec<Misfit>)> {
         loop {
-            let plan = self.plan(size_bytes, counts.files)?;
-            let Rehearsed { used, misfits } = rehearse(&plan, timestamp, walk)?;
+            let plan = self.plan(size_bytes, record.files)?;
+            let Rehearsed { used, misfits } = rehearse(&plan, timestamp, &|sink| record.walk(sink))?;
             if let Some(used) = used {
                 return Ok((plan, used, misfits));
             }
@@ -235,22 +227,22 @@ impl Wanted<'_> {
     }
 
     /// Returns a size in bytes at which a tree should fit.
-    fn guess(&self, counts: &Counts) -> Result<u64> {
+    fn guess(&self, record: &Record<'_>) -> Result<u64> {
         let (least, per_file) = match self {
             Self::Ffs(_) => (16 << 20, 8192),
             Self::Old(of) => {
                 let format = of(0).format;
-                if counts.files > MOST_OLD_INODES {
+                if record.files > MOST_OLD_INODES {
                     return Err(Error::new(format!(
                         "{} files and directories, and {format} has numbers for {MOST_OLD_INODES}",
-                        counts.files
+                        record.files
                     )));
                 }
                 (64 << 10, 2 * u64::from(format.bsize))
             }
         };
-        let data = counts.bytes.saturating_add(counts.bytes / 16);
-        Ok(data.saturating_add(counts.files.saturating_mul(per_file)).saturating_add(least))
+        let data = record.bytes.saturating_add(record.bytes / 16);
+        Ok(data.saturating_add(record.files.saturating_mul(per_file)).saturating_add(least))
     }
 
     /// Returns a plan of a size in bytes; an old file system gets so many inodes.

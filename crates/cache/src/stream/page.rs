@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 /// The bytes of a page: in the buffer that a cluster was read into, or in a buffer of its own.
 enum Bytes {
-    Shared { buf: Arc<AlignedBuf>, start: usize },
+    Shared {
+        buf: Arc<AlignedBuf>,
+        start: usize,
+    },
+    /// As far as it was ever valid.
     Own(Vec<u8>),
 }
 
@@ -40,11 +44,11 @@ impl Page {
         }
     }
 
-    /// Returns a page without a valid byte.
-    pub(super) fn empty(at: u64, block: usize) -> Self {
+    /// Returns a page without a valid byte, of a block that has `len` bytes of space.
+    pub(super) fn empty(at: u64, len: usize) -> Self {
         Self {
             at,
-            bytes: Bytes::Own(vec![0; block]),
+            bytes: Bytes::Own(Vec::with_capacity(len)),
             valid: 0..0,
             dirty: false,
             flight: None,
@@ -108,11 +112,9 @@ impl Page {
     }
 
     /// Makes `part` valid, for which [`Self::joins`] is true, and returns its bytes for filling in.
-    pub(super) fn fill(&mut self, part: Range<usize>, block: usize) -> &mut [u8] {
-        if let Bytes::Shared { .. } = self.bytes {
-            let mut own = vec![0; block];
-            own[self.valid.clone()].copy_from_slice(self.bytes(self.valid.clone()));
-            self.bytes = Bytes::Own(own);
+    pub(super) fn fill(&mut self, part: Range<usize>) -> &mut [u8] {
+        if let Bytes::Shared { buf, start } = &self.bytes {
+            self.bytes = Bytes::Own(buf[*start..start + self.valid.end].to_vec());
         }
         self.valid = if self.valid.is_empty() {
             part.clone()
@@ -120,7 +122,12 @@ impl Page {
             self.valid.start.min(part.start)..self.valid.end.max(part.end)
         };
         match &mut self.bytes {
-            Bytes::Own(bytes) => &mut bytes[part],
+            Bytes::Own(bytes) => {
+                if bytes.len() < part.end {
+                    bytes.resize(part.end, 0);
+                }
+                &mut bytes[part]
+            }
             Bytes::Shared { .. } => &mut [],
         }
     }

@@ -129,7 +129,8 @@ fn write(
             let place = free.pop().unwrap();
             model.places[block] = Some(place);
             if stop - at < BLOCK {
-                cache.write_zeros(stream, &tx, block as u64, place, 4096).unwrap();
+                let written = if at.is_multiple_of(BLOCK) { stop % BLOCK } else { 0 };
+                cache.write_zeros(stream, &tx, block as u64, place, written..BLOCK).unwrap();
             }
         }
         let place = model.places[block].unwrap();

@@ -33,6 +33,9 @@ impl Cache {
         debug_assert!(tx.is_of(self), "a transaction of this cache");
         self.check()?;
         tx.has_changed();
+        if self.settings.data.zeros_left_out && is_zero(data) {
+            return Ok(());
+        }
         if self.goes_straight(space, data.len()) {
             let blocks = space.offset / stream.block_bytes()
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
@@ -71,7 +74,8 @@ impl Cache {
             && len.is_multiple_of(sector)
     }
 
-    /// Zeroes `len` bytes of new space from the start of a block, without reading it.
+    /// Zeroes `range` of a block whose space at `at` is new, up to the end of the space, without
+    /// reading it. The caller then writes what is before the range.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -81,11 +85,15 @@ impl Cache {
         tx: &Tx<'_>,
         block: u64,
         at: u64,
-        len: u32,
+        range: Range<usize>,
     ) -> Result<()> {
+        let sector = self.device.info().sector_bytes as usize;
+        // What is kept is whole blocks.
+        let start = if self.settings.data.keep { 0 } else { range.start / sector * sector };
         let offset = block * stream.block_bytes();
-        let space = Space { offset, at, end: offset + u64::from(len) };
-        self.write(stream, tx, space, &vec![0; len as usize])
+        let space =
+            Space { offset: offset + start as u64, at: at + start as u64, end: offset + range.end as u64 };
+        self.write(stream, tx, space, &vec![0; range.end - start])
     }
 
     /// Changes a part of a block in memory. Returns the blocks that are to be written now.
@@ -94,9 +102,9 @@ impl Cache {
         let mut state = self.cleared_for(stream, block, &part)?;
         let around = self.around(&part, end);
         let charge = self.charge(stream, block, end);
-        let page = state.pages.entry(block).or_insert_with(|| Page::empty(at, stream.block));
-        self.read_around(page, at, &part, &around, stream.block)?;
-        page.fill(part.clone(), stream.block).copy_from_slice(data);
+        let page = state.pages.entry(block).or_insert_with(|| Page::empty(at, end));
+        self.read_around(page, at, &part, &around)?;
+        page.fill(part.clone()).copy_from_slice(data);
         stream.pool.dirtied(page.changed(at));
         stream.pool.holds(stream.id, block, page.recharge(charge), charge);
         state.extents.enter(Mapped { block, count: 1, at }, stream.block_bytes());
@@ -150,7 +158,6 @@ impl Cache {
         at: u64,
         part: &Range<usize>,
         around: &Range<usize>,
-        block: usize,
     ) -> Result<()> {
         let sector = self.device.info().sector_bytes as usize;
         let within = |outer: &Range<usize>, byte: usize| outer.start <= byte && byte + sector <= outer.end;
@@ -171,7 +178,7 @@ impl Cache {
             found.push((gap, sectors));
         }
         for (gap, sectors) in found {
-            page.fill(gap, block).copy_from_slice(&sectors);
+            page.fill(gap).copy_from_slice(&sectors);
         }
         Ok(())
     }
@@ -378,8 +385,12 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(cache: &'a Cache) -> Self {
-        let flight = Arc::new(Flight::gathering(&cache.device, Op::Write));
+        let flight = Self::next_flight(cache);
         Self { cache, flight, offset: 0, bytes: Vec::new() }
+    }
+
+    fn next_flight(cache: &Cache) -> Arc<Flight> {
+        Arc::new(Flight::gathering(&cache.device, Op::Write))
     }
 
     /// Adds a page if it is still dirty. If it does not follow the gathered pages, these are
@@ -433,11 +444,17 @@ impl<'a> Batch<'a> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let done = std::mem::replace(self, Self::new(self.cache));
-        done.flight
-            .submit(done.offset, AlignedBuf::from(done.bytes.as_slice()))
-            .map_err(|error| self.cache.fail(error))
+        let bytes = AlignedBuf::from(&self.bytes[..]);
+        self.bytes.clear();
+        let flight = std::mem::replace(&mut self.flight, Self::next_flight(self.cache));
+        flight.submit(self.offset, bytes).map_err(|error| self.cache.fail(error))
     }
+}
+
+/// Returns true if all bytes are zero, which a comparison of memory finds fastest.
+fn is_zero(data: &[u8]) -> bool {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    data.chunks(ZEROS.len()).all(|chunk| *chunk == ZEROS[..chunk.len()])
 }
 
 fn index(bytes: u64) -> usize {

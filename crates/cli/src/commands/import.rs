@@ -22,8 +22,8 @@ use spindle::newfs::{
 };
 use spindle::path::{resolve, sorted_names};
 use spindle::transfer::{
-    self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Sink,
-    Source as _, TarReader, Times, rehearse,
+    self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Original,
+    Sink, Source as _, TarReader, Times, rehearse,
 };
 use spindle::{OpenOptions, Spec, partition};
 use spindle_clock::Timestamp;
@@ -465,7 +465,9 @@ fn plan(
                 return Err(Failure::usage("a stream cannot be measured beforehand; give the size with -s"))
                     .context(image);
             }
-            match plan_to_fit(wanted, &room(args), timestamp.fixed(), &walk).context(image)? {
+            let place = |path: &[u8]| source.path_of(path);
+            let original = Original { walk: &walk, step: &|_| interrupt::check(), place: &place };
+            match plan_to_fit(wanted, &room(args), timestamp.fixed(), original).context(image)? {
                 Fitted::Plan(plan, bytes) => {
                     *total = Some(bytes);
                     return Ok(plan);
@@ -493,7 +495,10 @@ fn check_misfits(args: &Args, source: &Source, image: &str, timestamp: Timestamp
         return Ok(());
     }
     let found = detect(&*open_device_unlocked(&partition::find(image)?)?).context(image)?;
-    let misfits = misfits_in(&found, &|sink| walk_unread(args, source, timestamp, sink))?;
+    let walk = |sink: &mut dyn Sink| walk_unread(args, source, timestamp, sink);
+    let place = |path: &[u8]| source.path_of(path);
+    let original = Original { walk: &walk, step: &|_| interrupt::check(), place: &place };
+    let misfits = misfits_in(&found, original)?;
     if misfits.is_empty() { Ok(()) } else { Err(refuse(&misfits, source, image)) }
 }
 

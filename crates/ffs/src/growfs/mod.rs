@@ -28,7 +28,7 @@ use crate::format::layout::Extent;
 use crate::format::ondisk::Fs;
 use crate::format::superblock::Superblock;
 use crate::format::units::index;
-use crate::newfs::block::{Cylinders, GroupBlocks, Used};
+use crate::newfs::block::{Cylinders, GroupBlocks, NOTHING};
 use crate::newfs::conventions::Conventions;
 use crate::repair::{Image, Meanwhile, Wanted, forget_log, settle};
 use rand::RngCore;
@@ -161,7 +161,7 @@ fn write_groups(
     if !grown.check_hashes().groups {
         fs.fs_metackhash = 0;
     }
-    let blocks = GroupBlocks::new(layout, &fs, &conventions, cylinders, &Used::default());
+    let blocks = GroupBlocks::new(layout, &fs, &conventions, cylinders, &NOTHING);
     let total = layout.fs_ncg - first;
     for cgx in first..layout.fs_ncg {
         let copy = replica(grown, layout.byte(layout.cgsblock(cgx)), now);

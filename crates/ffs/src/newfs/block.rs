@@ -2,11 +2,12 @@
 //!
 //! Groups differ only in how far their structures are shifted, in how long they are, and in that
 //! the first holds the summaries and the first directories. So a few templates serve however many
-//! groups there are. All counts of a template are taken from its map of free fragments.
+//! groups there are. All counts and maps are taken from the runs of free fragments, so that the
+//! counts can be had without the maps.
 
 use super::conventions::Conventions;
 use crate::format::ckhash::check_hash;
-use crate::format::group::{CG_CKHASH, isset, setbit};
+use crate::format::group::{CG_CKHASH, setbit};
 use crate::format::layout::{Layout, Version};
 use crate::format::ondisk::{CG_MAGIC, Cg, Csum, Fs, OldCg};
 use crate::format::rotation::Rotation;
@@ -14,9 +15,10 @@ use rand::RngCore;
 use spindle_device::AlignedBuf;
 use spindle_ondisk::{Endian, Field};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Contents of the first cylinder group besides its structures.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Used {
     /// Fragments in use: address and length.
     pub frags: Vec<(u64, u64)>,
@@ -24,6 +26,9 @@ pub(crate) struct Used {
     pub inodes: u32,
     pub directories: u32,
 }
+
+/// The contents of the other groups.
+pub(crate) static NOTHING: Used = Used { frags: Vec::new(), inodes: 0, directories: 0 };
 
 /// The cylinders of which groups are made, where they are.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +42,10 @@ pub(crate) struct Cylinders<'a> {
 /// fragments.
 type Kind = (bool, u64, u32);
 
-#[derive(Clone, Debug)]
-struct Template {
-    block: Vec<u8>,
-    counts: Csum,
-}
+/// The block of a group of one kind.
+struct Template(Vec<u8>);
 
 /// The blocks of all groups, by their kinds.
-#[derive(Clone, Debug)]
 pub(crate) struct GroupBlocks {
     templates: BTreeMap<Kind, Template>,
     /// Cylinders of a group, and of the last one as its system's checker expects it.
@@ -56,6 +57,14 @@ fn kind(layout: &Layout, cgx: u32) -> Kind {
     (cgx == 0, layout.cgstart(cgx) - layout.cgbase(cgx), layout.cg_frags(cgx))
 }
 
+/// Returns the kinds of groups, each with a group that is of it and what that has in use.
+fn kinds<'a>(layout: &'a Layout, used: &'a Used) -> impl Iterator<Item = (Kind, u32, &'a Used)> {
+    // The shifts repeat after as many groups as the mask has zero bits for.
+    let period = (!layout.fs_old_cgmask).saturating_add(2).min(layout.fs_ncg);
+    let groups = (0..period).chain([layout.fs_ncg - 1]);
+    groups.map(move |cgx| (kind(layout, cgx), cgx, if cgx == 0 { used } else { &NOTHING }))
+}
+
 impl GroupBlocks {
     pub fn new(
         layout: &Layout,
@@ -65,13 +74,8 @@ impl GroupBlocks {
         used: &Used,
     ) -> Self {
         let mut templates = BTreeMap::new();
-        let none = Used::default();
-        // The shifts repeat after as many groups as the mask has zero bits for.
-        let period = (!layout.fs_old_cgmask).saturating_add(2).min(layout.fs_ncg);
-        for cgx in (0..period).chain([layout.fs_ncg - 1]) {
-            templates.entry(kind(layout, cgx)).or_insert_with(|| {
-                Template::build(layout, cylinders, cgx, if cgx == 0 { used } else { &none })
-            });
+        for (kind, cgx, used) in kinds(layout, used) {
+            templates.entry(kind).or_insert_with(|| Template::build(layout, cylinders, cgx, used));
         }
         let ncyl = match (cylinders, layout.version) {
             (Some(c), _) => {
@@ -83,11 +87,6 @@ impl GroupBlocks {
             (None, Version::Ufs2) => (0, 0),
         };
         Self { templates, ncyl, hashed: fs.fs_metackhash & crate::format::ondisk::CK_CYLGRP != 0 }
-    }
-
-    /// Returns the counts of group `cgx`.
-    pub fn counts(&self, layout: &Layout, cgx: u32) -> Csum {
-        self.templates.get(&kind(layout, cgx)).map_or_else(Csum::default, |t| t.counts)
     }
 
     /// Returns what stands together at the start of group `cgx`: its copy of the superblock, its
@@ -116,9 +115,9 @@ impl GroupBlocks {
 
     /// Writes the block of group `cgx` into `block`, which is one block long and zero.
     fn encode(&self, layout: &Layout, cgx: u32, secs: i64, block: &mut [u8]) {
-        let Some(template) = self.templates.get(&kind(layout, cgx)) else { return };
+        let Some(Template(template)) = self.templates.get(&kind(layout, cgx)) else { return };
         let endian = layout.endian;
-        block[..template.block.len()].copy_from_slice(&template.block);
+        block[..template.len()].copy_from_slice(template);
         let ncyl = if cgx == layout.fs_ncg - 1 { self.ncyl.1 } else { self.ncyl.0 };
         if layout.old_cg {
             let mut cg = OldCg::decode(block, endian);
@@ -207,55 +206,102 @@ impl Maps {
     }
 }
 
-impl Template {
-    fn build(layout: &Layout, cylinders: Option<Cylinders<'_>>, cgx: u32, used: &Used) -> Self {
-        let maps = Maps::new(layout, cylinders);
+/// The free fragments of a new group: runs in order, none next to another.
+struct Free {
+    frag: u32,
+    runs: Vec<Range<u32>>,
+}
+
+impl Free {
+    fn new(layout: &Layout, cgx: u32, used: &Used) -> Self {
         let (_, shift, ndblk) = kind(layout, cgx);
         let start = if cgx == 0 { 0 } else { shift + u64::from(layout.fs_sblkno) };
         let mut end = shift + u64::from(layout.fs_dblkno);
         if cgx == 0 {
             end += u64::from(layout.fs_cssize.div_ceil(layout.fs_fsize));
         }
-        let mut free = vec![true; ndblk as usize];
-        for (at, len) in used.frags.iter().copied().chain([(start, end - start)]) {
-            let range = crate::format::units::index(at)..crate::format::units::index(at + len);
-            if let Some(taken) = free.get_mut(range) {
-                taken.fill(false);
+        let mut taken: Vec<(u64, u64)> = used.frags.iter().map(|&(at, len)| (at, at + len)).collect();
+        taken.push((start, end));
+        taken.sort_unstable();
+        let within = |n: u64| u32::try_from(n).unwrap_or(ndblk).min(ndblk);
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for (start, end) in taken.into_iter().chain([(ndblk.into(), ndblk.into())]) {
+            if at < within(start) {
+                runs.push(at..within(start));
             }
+            at = at.max(within(end));
         }
+        Self { frag: layout.fs_frag, runs }
+    }
 
+    /// Returns the runs of whole blocks, by the numbers of blocks.
+    fn blocks(&self) -> impl Iterator<Item = Range<u32>> {
+        let whole = |run: &Range<u32>| run.start.div_ceil(self.frag)..run.end / self.frag;
+        self.runs.iter().map(whole).filter(|blocks| !blocks.is_empty())
+    }
+
+    /// Returns the lengths of the runs in blocks that are not whole.
+    fn pieces(&self) -> impl Iterator<Item = u32> {
+        let ends = |run: &Range<u32>| {
+            let (first, last) = (run.start.next_multiple_of(self.frag), run.end / self.frag * self.frag);
+            if first > last { [run.end - run.start, 0] } else { [first - run.start, run.end - last] }
+        };
+        self.runs.iter().flat_map(ends).filter(|&len| len > 0)
+    }
+
+    fn counts(&self, layout: &Layout, used: &Used) -> Csum {
+        let sum =
+            |lengths: &mut dyn Iterator<Item = u32>| i32::try_from(lengths.sum::<u32>()).unwrap_or(i32::MAX);
+        Csum {
+            cs_ndir: used.directories.cast_signed(),
+            cs_nifree: (layout.fs_ipg - used.inodes).cast_signed(),
+            cs_nbfree: sum(&mut self.blocks().map(|blocks| blocks.end - blocks.start)),
+            cs_nffree: sum(&mut self.pieces()),
+        }
+    }
+}
+
+/// The counts of all groups, by their kinds.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupCounts(BTreeMap<Kind, Csum>);
+
+impl GroupCounts {
+    pub fn new(layout: &Layout, used: &Used) -> Self {
+        let counts = kinds(layout, used)
+            .map(|(kind, cgx, used)| (kind, Free::new(layout, cgx, used).counts(layout, used)));
+        Self(counts.collect())
+    }
+
+    /// Returns the counts of group `cgx`.
+    pub fn of(&self, layout: &Layout, cgx: u32) -> Csum {
+        self.0.get(&kind(layout, cgx)).copied().unwrap_or_default()
+    }
+}
+
+impl Template {
+    fn build(layout: &Layout, cylinders: Option<Cylinders<'_>>, cgx: u32, used: &Used) -> Self {
+        let maps = Maps::new(layout, cylinders);
+        let (_, _, ndblk) = kind(layout, cgx);
+        let free = Free::new(layout, cgx, used);
+        let counts = free.counts(layout, used);
         let mut block = vec![0; layout.fs_bsize as usize];
         let blksfree = &mut block[maps.freeoff..];
-        for frag in (0..ndblk).filter(|&n| free[n as usize]) {
+        for frag in free.runs.iter().cloned().flatten() {
             setbit(blksfree, frag);
         }
         let inosused = &mut block[maps.iusedoff..];
         for ino in 0..used.inodes {
             setbit(inosused, ino);
         }
-
-        let mut counts = Csum {
-            cs_ndir: used.directories.cast_signed(),
-            cs_nifree: (layout.fs_ipg - used.inodes).cast_signed(),
-            ..Csum::default()
-        };
         let mut frsum = [0_u32; 8];
-        let mut whole = Vec::new();
-        for (n, frags) in (0..).zip(free.chunks(layout.fs_frag as usize)) {
-            if frags.len() == layout.fs_frag as usize && frags.iter().all(|&f| f) {
-                whole.push(n);
-            } else {
-                for run in frags.split(|&f| !f).filter(|run| !run.is_empty()) {
-                    frsum[run.len()] += 1;
-                    counts.cs_nffree += i32::try_from(run.len()).unwrap_or(0);
-                }
-            }
+        for piece in free.pieces() {
+            frsum[piece as usize] += 1;
         }
-        counts.cs_nbfree = i32::try_from(whole.len()).unwrap_or(i32::MAX);
         // UFS1 without a geometry has one cylinder and one position, where all blocks are counted.
         match (cylinders, layout.version) {
             (Some(c), _) => {
-                count_positions(&mut block, &maps, layout.endian, layout.fs_frag, c.rotation, &whole);
+                count_positions(&mut block, &maps, layout.endian, c.rotation, &free);
             }
             (None, Version::Ufs1) => {
                 counts.cs_nbfree.put(&mut block[maps.btotoff..], layout.endian);
@@ -266,10 +312,10 @@ impl Template {
             (None, Version::Ufs2) => {}
         }
         if layout.fs_contigsumsize > 0 {
-            count_clusters(&mut block, &maps, layout, ndblk / layout.fs_frag, &whole);
+            count_clusters(&mut block, &maps, layout, &free);
         }
         Self::head(layout, &maps, ndblk, counts, frsum, &mut block);
-        Self { block, counts }
+        Self(block)
     }
 
     fn head(layout: &Layout, maps: &Maps, ndblk: u32, counts: Csum, frsum: [u32; 8], block: &mut [u8]) {
@@ -314,15 +360,8 @@ impl Template {
 }
 
 /// Counts the free blocks per cylinder and position.
-fn count_positions(
-    block: &mut [u8],
-    maps: &Maps,
-    endian: Endian,
-    frag: u32,
-    rotation: &Rotation,
-    whole: &[u32],
-) {
-    for bno in whole.iter().map(|n| n * frag) {
+fn count_positions(block: &mut [u8], maps: &Maps, endian: Endian, rotation: &Rotation, free: &Free) {
+    for bno in free.blocks().flatten().map(|n| n * free.frag) {
         let cylinder = rotation.cylinder(bno) as usize;
         let place = cylinder * rotation.fs_old_nrpos as usize + rotation.position(bno) as usize;
         let total = &mut block[maps.btotoff + cylinder * 4..];
@@ -333,19 +372,12 @@ fn count_positions(
 }
 
 /// Marks the free blocks and counts their runs; the last count takes all longer ones.
-fn count_clusters(block: &mut [u8], maps: &Maps, layout: &Layout, blocks: u32, whole: &[u32]) {
-    let map = &mut block[maps.clusteroff..];
-    for &n in whole {
-        setbit(map, n);
-    }
+fn count_clusters(block: &mut [u8], maps: &Maps, layout: &Layout, free: &Free) {
     let mut sums = vec![0_u32; layout.fs_contigsumsize as usize + 1];
-    let mut run = 0;
-    for n in 0..=blocks {
-        if n < blocks && isset(map, n) {
-            run += 1;
-        } else if run > 0 {
-            sums[run.min(layout.fs_contigsumsize as usize)] += 1;
-            run = 0;
+    for run in free.blocks() {
+        sums[run.len().min(layout.fs_contigsumsize as usize)] += 1;
+        for n in run {
+            setbit(&mut block[maps.clusteroff..], n);
         }
     }
     for (n, sum) in sums.iter().enumerate().skip(1) {

@@ -63,6 +63,27 @@ impl Packing<'_> {
         fpg
     }
 
+    /// Returns the most fragments that the maps of a group can describe, at most `most` and so that
+    /// there are enough groups, but not less than [`Self::least_fpg`].
+    fn most_fpg(&self, fs_size: u64, most: u64) -> u64 {
+        let (frag, bsize) = (u64::from(self.frame.frag), u64::from(self.frame.bsize));
+        let least = self.least_fpg(fs_size);
+        let too_many_inodes = |fpg| self.ufs1 && self.ipg(fpg) > MAX_UFS1_IPG;
+        let enough_groups = |fpg| fs_size / fpg >= MINCYLGRPS;
+        let may_grow = |fpg: u64| {
+            fpg < most && !too_many_inodes(fpg) && enough_groups(fpg) && self.cg_bytes(fpg) < bsize
+        };
+        // The first size that may not grow: a group that is larger than the file system may not.
+        let (mut low, mut high) = (0, fs_size / frag + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if may_grow(least + middle * frag) { low = middle + 1 } else { high = middle }
+        }
+        let fpg = least + low * frag;
+        let too_large = too_many_inodes(fpg) || (enough_groups(fpg) && self.cg_bytes(fpg) > bsize);
+        if fpg < most && too_large { fpg - frag } else { fpg }
+    }
+
     /// Returns true if groups of `fpg` fragments hold their structures, the last one too, and the
     /// first also the summaries and the first directories.
     fn fits(&self, fpg: u64, fs_size: u64) -> bool {
@@ -116,21 +137,7 @@ pub(super) fn groups(wishes: &Resolved, frame: &Frame, notes: &mut Vec<String>) 
     }
 
     let most = wishes.blocks_per_group.map_or(i32::MAX.unsigned_abs().into(), |b| u64::from(b) * frag);
-    let mut fpg = packing.least_fpg(fs_size);
-    while fpg < most {
-        if ufs1 && packing.ipg(fpg) > MAX_UFS1_IPG {
-            fpg -= frag;
-            break;
-        }
-        if fs_size / fpg < MINCYLGRPS || packing.cg_bytes(fpg) == bsize {
-            break;
-        }
-        if packing.cg_bytes(fpg) > bsize {
-            fpg -= frag;
-            break;
-        }
-        fpg += frag;
-    }
+    let fpg = packing.most_fpg(fs_size, most);
     if wishes.blocks_per_group.is_some() && fpg > most {
         let allowed = format!("at least {} with this density and block size", fpg / frag);
         return Err(ParameterError::new("blocks per group", most / frag, allowed));

@@ -4,7 +4,7 @@
 //! where the first directories go, and knows every count without a device. Only time, identity
 //! and the size of the medium are left to the writing.
 
-use super::block::{self, GroupBlocks, Used};
+use super::block::{self, GroupBlocks, GroupCounts, Used};
 use super::conventions::Conventions;
 use super::cylinders::{self, Cylinders};
 use super::frame::{Frame, Groups};
@@ -29,7 +29,9 @@ pub struct Plan {
     pub(super) wishes: Resolved,
     pub(super) cylinders: Option<Cylinders>,
     pub(super) directories: Vec<Directory>,
-    pub(super) blocks: GroupBlocks,
+    /// What the first group has in use besides its structures.
+    used: Used,
+    pub(super) counts: GroupCounts,
     /// The checked geometry.
     pub layout: Layout,
     /// Whose rules it follows.
@@ -84,9 +86,14 @@ impl Plan {
             inodes: 2 + u32::try_from(directories.len()).unwrap_or(0),
             directories: u32::try_from(directories.len()).unwrap_or(0),
         };
-        let disk = cylinders.as_ref().map(|c| block::Cylinders { rotation: &c.rotation, ncyl: c.ncyl });
-        let blocks = GroupBlocks::new(&layout, &fs, &Conventions::of(wishes.dialect), disk, &used);
-        Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, blocks, layout, notes })
+        let counts = GroupCounts::new(&layout, &used);
+        Ok(Self { fs, dialect: wishes.dialect, wishes, cylinders, directories, used, counts, layout, notes })
+    }
+
+    /// Returns the blocks of the groups.
+    pub(super) fn blocks(&self) -> GroupBlocks {
+        let disk = self.cylinders.as_ref().map(|c| block::Cylinders { rotation: &c.rotation, ncyl: c.ncyl });
+        GroupBlocks::new(&self.layout, &self.fs, &Conventions::of(self.dialect), disk, &self.used)
     }
 
     /// Returns the bytes that the file system takes on its device.
@@ -100,7 +107,7 @@ impl Plan {
     pub fn totals(&self) -> CsumTotal {
         let mut total = CsumTotal::default();
         for cgx in 0..self.layout.fs_ncg {
-            let Csum { cs_ndir, cs_nbfree, cs_nifree, cs_nffree } = self.blocks.counts(&self.layout, cgx);
+            let Csum { cs_ndir, cs_nbfree, cs_nifree, cs_nffree } = self.counts.of(&self.layout, cgx);
             total.cs_ndir += i64::from(cs_ndir);
             total.cs_nbfree += i64::from(cs_nbfree);
             total.cs_nifree += i64::from(cs_nifree);

@@ -190,9 +190,10 @@ fn write_groups(
 ) -> Result<()> {
     let layout = &plan.layout;
     let inode_size = layout.inode_size();
+    let blocks = plan.blocks();
     for cgx in 0..layout.fs_ncg {
         let copy = superblock(plan, stamp, layout.byte(layout.cgsblock(cgx)));
-        let (at, mut run) = plan.blocks.structures(layout, cgx, stamp.now.secs, &copy, random);
+        let (at, mut run) = blocks.structures(layout, cgx, stamp.now.secs, &copy, random);
         if cgx == 0 {
             let inodes_at = index(layout.byte(layout.cgimin(cgx)) - at);
             for directory in &plan.directories {
@@ -215,7 +216,7 @@ fn write_summaries(plan: &Plan, device: &dyn Device) -> Result<()> {
     let bytes = layout.fs_cssize.next_multiple_of(layout.fs_fsize) as usize;
     let mut summaries = vec![0; bytes];
     for (cgx, slot) in (0..layout.fs_ncg).zip(summaries.chunks_exact_mut(Csum::SIZE)) {
-        plan.blocks.counts(layout, cgx).encode(slot, layout.endian);
+        plan.counts.of(layout, cgx).encode(slot, layout.endian);
     }
     device.write_at(layout.byte(layout.fs_csaddr), &summaries)?;
     Ok(())

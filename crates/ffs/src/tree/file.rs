@@ -123,7 +123,8 @@ impl Ffs {
             let byte = self.layout().byte(placed.at);
             let size = self.layout().blksize(final_size, lbn);
             if placed.fresh && (start > 0 || end < size as usize) {
-                self.volume.cache.write_zeros(stream, tx, lbn.0, byte, size)?;
+                let written = if start == 0 { end } else { 0 };
+                self.volume.cache.write_zeros(stream, tx, lbn.0, byte, written..size as usize)?;
             }
             let space =
                 Space { offset: at, at: byte + start as u64, end: at - start as u64 + u64::from(size) };

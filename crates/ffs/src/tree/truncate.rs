@@ -49,7 +49,8 @@ impl Ffs {
         let placed = self.place(tx, di, request)?;
         if let (true, Content::Data(stream)) = (placed.fresh, request.content) {
             let bytes = self.layout().blksize(request.final_size, request.lbn);
-            self.volume.cache.write_zeros(stream, tx, request.lbn.0, self.layout().byte(placed.at), bytes)?;
+            let byte = self.layout().byte(placed.at);
+            self.volume.cache.write_zeros(stream, tx, request.lbn.0, byte, 0..bytes as usize)?;
         }
         Ok(())
     }

@@ -76,15 +76,18 @@ pub fn find_run(layout: &Layout, group: Group<'_>, ndblk: u32, wanted: Option<u3
     let start = wanted.filter(|&w| w < ndblk).unwrap_or_else(|| group.frotor()) / frag;
     let blocks = ndblk.div_ceil(frag);
     let in_blocks = |from: u32, to: u32| {
-        let mut at = from * frag;
-        while let Some(bit) = find_bit(group.blksfree(), at..(to * frag).min(ndblk), true) {
+        let (mut at, end) = (from * frag, (to * frag).min(ndblk));
+        while let Some(bit) = find_bit(group.blksfree(), at..end, true) {
             let bno = bit - bit % frag;
-            if !group.is_block(bno)
-                && let Some(offset) = run_in(group.blkmap(bno), frag, run)
-            {
+            if group.is_block(bno) {
+                // Whole free blocks have none, however many there are.
+                let used = find_bit(group.blksfree(), bno + frag..end, false).unwrap_or(end);
+                at = (used - used % frag).max(bno + frag);
+            } else if let Some(offset) = run_in(group.blkmap(bno), frag, run) {
                 return Some(bno + offset);
+            } else {
+                at = bno + frag;
             }
-            at = bno + frag;
         }
         None
     };
@@ -103,7 +106,13 @@ fn run_in(bits: u8, frag: u32, run: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::run_in;
+    use super::{find_run, run_in};
+    use crate::format::group::{Group, GroupMap, clrbit, isset, setbit};
+    use crate::newfs::{Parameters, Plan, write};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+    use spindle_clock::SystemClock;
+    use spindle_device::{Device, MemoryDevice};
 
     /// Promise: a run is found only where it has exactly the length, as counted in `cg_frsum`.
     #[test]
@@ -121,6 +130,47 @@ mod tests {
                 });
                 assert_eq!(run_in(bits, 8, run), naive, "{bits:08b} {run}");
             }
+        }
+    }
+    /// Promise: the nearest run of exactly the length is found, past any number of whole free
+    /// blocks, and at the end of a group that is no whole block.
+    #[test]
+    fn nearest_exact_run() {
+        for (fsize, spare) in [(4096, 0), (4096, 3), (8192, 2)] {
+            let bytes = (8 << 20) + spare * u64::from(fsize);
+            let parameters = Parameters { bsize: Some(32768), fsize: Some(fsize), ..Parameters::new(bytes) };
+            let plan = Plan::new(&parameters).unwrap();
+            let device = MemoryDevice::new(bytes);
+            let random = &mut StdRng::seed_from_u64(1);
+            write(&plan, &device, &SystemClock, random, &mut |_, _| ()).unwrap();
+            let layout = &plan.layout;
+            let cgx = layout.fs_ncg - 1;
+            let mut block = vec![0; layout.fs_cgsize as usize];
+            device.read_at(layout.byte(layout.cgtod(cgx)), &mut block).unwrap();
+            let map = GroupMap::check(layout, &block, cgx).unwrap();
+            let (ndblk, frag) = (layout.cg_frags(cgx), layout.fs_frag);
+            let mut found = 0;
+            for _ in 0..2000 {
+                let blksfree = &mut block[map.blksfree.clone()];
+                (0..ndblk).for_each(|n| setbit(blksfree, n));
+                for _ in 0..random.random_range(0..40) {
+                    let first = random.random_range(0..ndblk);
+                    (first..ndblk.min(first + random.random_range(1..30))).for_each(|n| clrbit(blksfree, n));
+                }
+                let (run, wanted) = (random.random_range(1..frag), random.random_range(0..ndblk));
+                let of_run = |bno: &u32| {
+                    let free = |n: u32| n < ndblk && isset(&block[map.blksfree.clone()], n);
+                    let in_block = |n: u32| n / frag == bno / frag && free(n);
+                    let begins = bno.is_multiple_of(frag) || !free(bno - 1);
+                    begins && (0..run).all(|n| in_block(bno + n)) && !in_block(bno + run)
+                };
+                let start = wanted - wanted % frag;
+                let expected = (start..ndblk).chain(0..start).find(of_run);
+                let group = Group::new(layout, &map, &block);
+                assert_eq!(find_run(layout, group, ndblk, Some(wanted), run), expected, "{run} at {wanted}");
+                found += u32::from(expected.is_some());
+            }
+            assert!((100..2000).contains(&found), "{found} of 2000 have a run");
         }
     }
 }

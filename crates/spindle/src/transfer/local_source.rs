@@ -12,6 +12,7 @@ use spindle_clock::Timestamp;
 use spindle_vfs::Rdev;
 use spindle_vfs::acl::is_acl_name;
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -106,14 +107,10 @@ impl<'a> LocalSource<'a> {
 }
 
 impl LocalSource<'_> {
-    /// Returns the path of this machine of a path of the transfer.
-    fn place(&self, path: &[u8]) -> String {
+    /// Returns what shows the path of this machine of a path of the transfer.
+    fn place<'p>(&'p self, path: &'p [u8]) -> Place<'p> {
         let below = path.strip_prefix(&self.prefix[..]).unwrap_or(path);
-        let below = below.strip_prefix(b"/").unwrap_or(below);
-        if below.is_empty() {
-            return self.path.display().to_string();
-        }
-        self.path.join(OsStr::from_bytes(below)).display().to_string()
+        Place { root: &self.path, below: below.strip_prefix(b"/").unwrap_or(below) }
     }
 
     /// Returns what was read from the file at `path`; nothing if it cannot be read and the walk
@@ -121,7 +118,7 @@ impl LocalSource<'_> {
     fn read<T>(&self, path: &[u8], read: Result<T, impl Into<Error>>) -> Result<Option<T>> {
         match (read, self.lost) {
             (Err(error), Some(lost)) if path.len() > self.prefix.len() => {
-                lost(&self.place(path), error.into()).map(|()| None)
+                lost(&self.place(path).to_string(), error.into()).map(|()| None)
             }
             (read, _) => read.map(Some).context(self.place(path)),
         }
@@ -140,7 +137,7 @@ impl LocalSource<'_> {
     ) -> Result<Option<Level>> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if let Some((_, said)) = self.image.filter(|(image, _)| *image == id_of(stat)) {
-            said(&self.place(path));
+            said(&self.place(path).to_string());
             return Ok(None);
         }
         let mut meta = meta_of(stat);
@@ -175,7 +172,7 @@ impl LocalSource<'_> {
                 if let Some(changed) = self.changed
                     && content.has_changed(stat)?
                 {
-                    changed(&self.place(path), Error::new("changed while it was read"))?;
+                    changed(&self.place(path).to_string(), Error::new("changed while it was read"))?;
                 }
                 return Ok(None);
             }
@@ -240,6 +237,21 @@ impl Source for LocalSource<'_> {
             levels.extend(entered);
         }
         Ok(())
+    }
+}
+
+/// A path of this machine, which is put together only for a message.
+struct Place<'a> {
+    root: &'a Path,
+    below: &'a [u8],
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.below.is_empty() {
+            return self.root.display().fmt(f);
+        }
+        self.root.join(OsStr::from_bytes(self.below)).display().fmt(f)
     }
 }
 

@@ -20,11 +20,13 @@ mod manifest;
 mod mtree;
 mod past_failures;
 mod pax;
+mod record;
 mod rehearsal;
 mod tar_reader;
 mod tar_writer;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 pub use adjust::{Adjust, Adjusted, Step, Times};
 pub(crate) use claims::Claims;
@@ -37,7 +39,9 @@ pub use local_source::LocalSource;
 pub use manifest::Manifested;
 pub use mtree::{Entry, EntryKind, Manifest, Names};
 pub use past_failures::{PastFailures, Place};
-pub use rehearsal::{Counts, Misfit, Rehearsed, Used, Walk, rehearse};
+pub(crate) use record::Record;
+pub use record::{Original, Walk};
+pub use rehearsal::{Misfit, Rehearsed, Used, rehearse};
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;
 

@@ -2,22 +2,21 @@
 //! space it takes, and what the format cannot store.
 //!
 //! The tree is put into a new file system in memory by the code that imports it later, but no data
-//! is read: zeros take its place, and the device in memory does not keep them. So there is no
+//! is read: zeros take its place, and are written nowhere. So there is no
 //! second opinion of what a file system holds or refuses.
 
-use super::{Body, Content, Extents, ImageSink, Meta, NewFiles, Node, Sink, join, split, time_misfit};
+use super::unread::{Thing, Unread};
+use super::{ImageSink, Meta, NewFiles, Node, Sink, Walk, join, split, time_misfit};
 use crate::error::{Error, Result};
 use crate::image::{Image, OpenOptions};
 use crate::newfs::{NewFs, clock, seed};
 use crate::path::resolve;
+use spindle_cache::{DataSettings, Settings};
 use spindle_device::{Device, MemoryDevice};
-use spindle_vfs::{Error as FsError, Limits, Rdev};
+use spindle_vfs::{Error as FsError, Limits};
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Passes a tree to a sink; can be called again.
-pub type Walk<'a> = &'a dyn Fn(&mut dyn Sink) -> Result<()>;
 
 /// Something that the format cannot store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,13 @@ pub struct Rehearsed {
 pub fn rehearse(plan: &NewFs, timestamp: Option<i64>, walk: Walk<'_>) -> Result<Rehearsed> {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(plan.size_bytes().next_multiple_of(512)));
     plan.write(&*device, timestamp, &mut || ())?;
-    let options = OpenOptions { clock: clock(timestamp), seed: seed(timestamp), ..OpenOptions::read_write() };
+    let usual = Settings::default();
+    let options = OpenOptions {
+        clock: clock(timestamp),
+        seed: seed(timestamp),
+        cache: Some(Settings { data: DataSettings { zeros_left_out: true, ..usual.data }, ..usual }),
+        ..OpenOptions::read_write()
+    };
     let image = Image::open_in_memory(device, &options)?;
     let vfs = image.vfs();
     let before = image.fs().statfs()?;
@@ -123,23 +128,12 @@ impl Rehearsal<'_> {
     }
 
     /// Puts a node. Returns the misfit, if it is one.
-    fn attempt(&mut self, path: &[u8], thing: &Thing<'_>, meta: &Meta) -> Result<Option<Error>> {
-        let mut content = Unread::default();
-        let body = match thing {
-            Thing::File(size, _) if *size > self.limits.file_size_max => {
-                return Ok(Some(FsError::TooBig.into()));
-            }
-            Thing::File(size, runs) => {
-                content.0.extend(runs);
-                Body::File { size: *size, content: &mut content }
-            }
-            Thing::Directory => Body::Directory,
-            Thing::Symlink(target) => Body::Symlink(target),
-            Thing::Device { block, rdev } => Body::Device { block: *block, rdev: *rdev },
-            Thing::Fifo => Body::Fifo,
-            Thing::Socket => Body::Socket,
-            Thing::HardLink(first) => Body::HardLink(first),
-        };
+    fn attempt(&mut self, path: &[u8], thing: &Thing, meta: &Meta) -> Result<Option<Error>> {
+        if matches!(thing, Thing::File(size, _) if *size > self.limits.file_size_max) {
+            return Ok(Some(FsError::TooBig.into()));
+        }
+        let mut unread = Unread::default();
+        let body = thing.body(&mut unread);
         match self.inner.put(Node { path, body, meta: meta.clone() }) {
             Ok(()) => Ok(None),
             Err(error) if Self::is_misfit(&error) => Ok(Some(error)),
@@ -151,7 +145,7 @@ impl Rehearsal<'_> {
     }
 
     /// Adds a reason why a node does not fit.
-    fn add(&mut self, path: &[u8], error: &Error, thing: &Thing<'_>, meta: &Meta) {
+    fn add(&mut self, path: &[u8], error: &Error, thing: &Thing, meta: &Meta) {
         let limits = &self.limits;
         let name = split(path).1;
         let reason = if error.is(&FsError::NameTooLong) && name.len() > limits.name_max {
@@ -187,35 +181,13 @@ impl Rehearsal<'_> {
     }
 }
 
-/// The body of a node, of which several copies can be made.
-enum Thing<'a> {
-    /// With its size and its runs of data.
-    File(u64, Extents),
-    Directory,
-    Symlink(&'a [u8]),
-    Device {
-        block: bool,
-        rdev: Rdev,
-    },
-    Fifo,
-    Socket,
-    HardLink(Vec<u8>),
-}
-
 impl Sink for Rehearsal<'_> {
     fn put(&mut self, node: Node<'_>) -> Result<()> {
         let Node { path, body, meta } = node;
-        let thing = match body {
-            Body::File { size, content } => {
-                Thing::File(size, content.extents()?.unwrap_or_else(|| vec![(0, size)]))
-            }
-            Body::Directory => Thing::Directory,
-            Body::Symlink(target) => Thing::Symlink(target),
-            Body::Device { block, rdev } => Thing::Device { block, rdev },
-            Body::Fifo => Thing::Fifo,
-            Body::Socket => Thing::Socket,
-            Body::HardLink(first) => Thing::HardLink(self.place(first).into_owned()),
-        };
+        let mut thing = Thing::of(body)?;
+        if let Thing::HardLink(first) = &mut thing {
+            *first = self.place(first).into_owned().into();
+        }
         let place = self.place(path).into_owned();
         // The sink stores the nearest time.
         if !matches!(thing, Thing::HardLink(_))
@@ -250,61 +222,12 @@ impl Sink for Rehearsal<'_> {
         let empty = match thing {
             Thing::HardLink(_) => return Ok(()),
             Thing::Directory => Thing::Directory,
-            _ => Thing::File(0, Vec::new()),
+            _ => Thing::File(0, None),
         };
         self.attempt(&stand_in, &empty, &plain)?.map_or(Ok(()), Err)
     }
 
     fn finish(&mut self) -> Result<()> {
         self.inner.close().inspect_err(|error| self.full = error.is(&FsError::NoSpace))
-    }
-}
-
-/// Runs of zeros, in place of the data of a file.
-#[derive(Default)]
-struct Unread(VecDeque<(u64, u64)>);
-
-impl Content for Unread {
-    fn next(&mut self, buf: &mut [u8]) -> Result<Option<(u64, usize)>> {
-        let Some((at, left)) = self.0.front_mut() else { return Ok(None) };
-        let from = *at;
-        let len = usize::try_from(*left).unwrap_or(usize::MAX).min(buf.len());
-        buf[..len].fill(0);
-        *at += len as u64;
-        *left -= len as u64;
-        if *left == 0 {
-            self.0.pop_front();
-        }
-        Ok((len > 0).then_some((from, len)))
-    }
-}
-
-/// A sink that counts, for a first idea of a tree.
-#[derive(Debug)]
-pub struct Counts {
-    /// Largest size in bytes of a file that counts.
-    pub file_size_max: u64,
-    /// Bytes of data in files.
-    pub bytes: u64,
-    /// Files of all kinds, without further names.
-    pub files: u64,
-}
-
-impl Sink for Counts {
-    fn put(&mut self, node: Node<'_>) -> Result<()> {
-        match node.body {
-            Body::HardLink(_) => return Ok(()),
-            Body::File { size, content } if size <= self.file_size_max => {
-                let data = content.extents()?.map_or(size, |runs| runs.iter().map(|&(_, len)| len).sum());
-                self.bytes = self.bytes.saturating_add(data);
-            }
-            _ => {}
-        }
-        self.files += 1;
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
     }
 }

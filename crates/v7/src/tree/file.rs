@@ -124,7 +124,7 @@ impl V7 {
             tx.forget_data_on_rollback(&inode.stream, lbn.0..lbn.0 + 1);
         }
         if placed.fresh && part.len() < self.layout().bsize() {
-            self.volume.cache.write_zeros(&inode.stream, tx, lbn.0, at, self.layout().format.bsize)?;
+            self.volume.cache.write_zeros(&inode.stream, tx, lbn.0, at, 0..self.layout().bsize())?;
         }
         Ok(self.volume.cache.write(&inode.stream, tx, self.space_of(lbn, placed.at, start), part)?)
     }
