@@ -1,6 +1,6 @@
 //! The kernel part of the recorder: loads and attaches its programs, and reads its maps.
 
-use crate::wire::{OPEN_FILE, kernel_device};
+use crate::wire::OPEN_FILE;
 use crate::{Error, Filter, Result};
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
@@ -76,8 +76,9 @@ pub struct Missed {
 }
 
 impl Kernel {
-    /// Loads and attaches the programs.
-    pub fn load(filter: &Filter) -> Result<Self> {
+    /// Loads and attaches the programs; `device` is that of the only file system to record, in the
+    /// kernel's encoding.
+    pub fn load(filter: &Filter, device: Option<u32>) -> Result<Self> {
         if !rustix::process::geteuid().is_root() && !has_capabilities() {
             return Err(Error::Forbidden);
         }
@@ -86,7 +87,6 @@ impl Kernel {
             Error::Kernel(format!("its type information (BTF) in {TYPES} cannot be used: {e}"))
         })?;
         let own = std::process::id();
-        let device = filter.mount.as_deref().map(device_of).transpose()?;
         let cgroup = filter.cgroup.as_deref().map(cgroup_of).transpose()?;
         let flag = |is: bool| u32::from(is);
         let (level, id) = cgroup.unwrap_or_default();
@@ -214,11 +214,6 @@ fn has_capabilities() -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let has = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     has >> 38 & 3 == 3
-}
-
-fn device_of(path: &Path) -> Result<u32> {
-    let found = std::fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    Ok(kernel_device(found.dev()))
 }
 
 /// Returns the depth of a cgroup below the root of its hierarchy, and its number.

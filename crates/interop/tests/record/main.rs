@@ -1,6 +1,7 @@
 //! `spindle trace record`: every way in which a program can use a file, whole programs beside
 //! `strace`, and every way to choose what is recorded and to end it.
 
+mod identity;
 mod options;
 
 use std::fs;
@@ -125,6 +126,37 @@ os.close(f)",
             "close+read+write size=4 position=10 path=\"a\"",
         ],
     );
+}
+
+/// Promise: `sync` and `syncfs` are syncs of all files, behind what the process wrote before; a
+/// write with `RWF_DSYNC` or `RWF_SYNC` is one of its file.
+#[test]
+fn syncs_of_all_files() {
+    for sync in ["os.sync()", "import ctypes; ctypes.CDLL(None).syncfs(f)"] {
+        let script = format!(
+            "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.write(f, b'x' * 10); {sync}
+os.write(f, b'y' * 20); os.close(f)"
+        );
+        let close = "close+read+write size=30 position=10 written=20 calls=1 path=\"a\"";
+        let wrote = "run+read+write written=10 calls=1 path=\"a\"";
+        expect(&script, &["create+read+write path=\"a\"", wrote, "sync", close]);
+    }
+    for flag in ["RWF_DSYNC", "RWF_SYNC"] {
+        expect(
+            &format!(
+                "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.pwritev(f, [b'x' * 10], 5, os.{flag}); os.pwritev(f, [b'x'], 0); os.close(f)"
+            ),
+            &[
+                "create+read+write path=\"a\"",
+                "run+read+write+positional position=5 written=10 calls=1 path=\"a\"",
+                "sync+read+write path=\"a\"",
+                "run+read+write+positional written=1 calls=1 path=\"a\"",
+                "close+read+write size=15 path=\"a\"",
+            ],
+        );
+    }
 }
 
 /// Promise: an open file is closed once, by the last descriptor, however there came to be several.
@@ -273,6 +305,24 @@ os.close(a); os.close(b)",
             "run+write+append written=20 calls=2 path=\"a\"",
             "close+write+append size=32 position=25 written=7 calls=1 path=\"a\"",
             "close+write+append size=32 position=20 written=5 calls=1 path=\"a\"",
+        ],
+    );
+}
+
+/// Promise: a file that is changed to be appended to while it is open is recorded as such from then
+/// on, and where its bytes went.
+#[test]
+fn appended_from_now_on() {
+    expect(
+        "import fcntl
+f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1' * 10)
+fcntl.fcntl(f, fcntl.F_SETFL, os.O_APPEND); os.lseek(f, 0, 0); os.write(f, b'2' * 5)
+fcntl.fcntl(f, fcntl.F_SETFL, 0); os.lseek(f, 0, 0); os.write(f, b'3' * 4); os.close(f)",
+        &[
+            "create+write path=\"a\"",
+            "seek+write+append written=10 calls=1 path=\"a\"",
+            "seek+write position=10 written=5 calls=1 path=\"a\"",
+            "close+write size=15 written=4 calls=1 path=\"a\"",
         ],
     );
 }

@@ -32,6 +32,7 @@ struct qstr {
 struct super_block {
 	u32 s_dev;
 	unsigned long s_flags;
+	unsigned long s_magic;
 };
 
 struct inode {
@@ -88,6 +89,7 @@ struct files_struct {
 };
 
 struct fs_struct {
+	struct path root;
 	struct path pwd;
 };
 
@@ -115,6 +117,15 @@ struct task_struct {
 
 struct linux_binprm {
 	struct file *file;
+};
+
+struct btrfs_root {
+	u32 anon_dev;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
 };
 
 #pragma clang attribute pop
@@ -178,6 +189,7 @@ ALWAYS u64 number(const void *address)
 }
 
 #define AS(type, address) ((type *)typed((const void *)(address), __builtin_btf_type_id(*(type *)0, 1)))
+#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define GET(pointer, field) (AS(typeof(*(pointer)), pointer)->field)
 
 /* Of pointers that it trusts the verifier looks up every step by name among all that the kernel has: hence not these. */
