@@ -2,10 +2,10 @@
 //!
 //! The kernel part sends these names as they are, because no tracepoint has the file that the
 //! kernel finds. A name of a file whose directory is reached through a symbolic link, or through
-//! `..` behind one, would not be the one under which the file was opened. So the directory is looked
-//! up when the message is read, a fraction of a second after the call, and the result is remembered
-//! until a recorded call changes a name above it. What is gone by then, or in the mount namespace of
-//! a container, stays as the program gave it.
+//! `..` behind one, would not be the one under which the file was opened. So the directory is
+//! looked up when the message is read, a fraction of a second after the call, and the result is
+//! remembered until a recorded call changes a name above it. What is gone by then, or in the mount
+//! namespace of a container, stays as the program gave it.
 
 use crate::mounts::is_below;
 use std::collections::BTreeMap;
