@@ -39,13 +39,14 @@ fn unreadable_types(has_sysfs: bool, error: std::io::Error) -> Error {
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
 
 /// Programs in the object file: their names, their tracepoints, and whether recording needs them.
-const PROGRAMS: [(&str, &str, bool); 8] = [
+const PROGRAMS: [(&str, &str, bool); 9] = [
     ("process_starts", "sched_process_fork", true),
     ("process_ends", "sched_process_exit", true),
     ("program_replaced", "sched_prepare_exec", true),
     ("program_loaded", "sched_process_exec", true),
     ("name_goes", "ext4_unlink_enter", false),
     ("data_goes", "ext4_evict_inode", false),
+    ("request_starts", "io_uring_submit_req", false),
     ("call_begins", "sys_enter", true),
     ("call_ends", "sys_exit", true),
 ];
@@ -69,8 +70,10 @@ impl std::fmt::Debug for Kernel {
 pub struct Missed {
     /// Number of messages that did not fit into the ring buffer.
     pub lost: u64,
-    /// Number of calls of `io_uring_enter`.
+    /// Number of requests of `io_uring` on files.
     pub uring: u64,
+    /// Number of requests of `io_submit`.
+    pub aio: u64,
     /// Number of calls of 32-bit programs.
     pub foreign: u64,
 }
@@ -118,7 +121,8 @@ impl Kernel {
         for (name, tracepoint, is_needed) in PROGRAMS {
             match kernel.attach(name, tracepoint, &btf) {
                 Err(error) if is_needed => return Err(error),
-                // Without ext4's information, the files seen before are looked up.
+                // Without ext4's information, the files seen before are looked up; a kernel may
+                // lack io_uring.
                 Err(_) | Ok(()) => {}
             }
         }
@@ -170,7 +174,7 @@ impl Kernel {
         let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
         let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
         let count = |n| counts.get(&n, 0).map_or(0, |values| values.iter().sum());
-        Missed { lost: count(0), uring: count(1), foreign: count(2) }
+        Missed { lost: count(0), uring: count(1), foreign: count(2), aio: count(3) }
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use spindle_clock::{Clock, SystemClock};
 use spindle_trace::format::Live;
-use spindle_trace::{Batch, FileId};
+use spindle_trace::{Batch, FileId, Info};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -140,8 +140,10 @@ impl Recording {
         if open > 0 {
             notes.push(format!("{open} files were still open at the end"));
         }
-        if missed.uring > 0 {
-            notes.push(format!("{} calls of io_uring_enter: their accesses are not recorded", missed.uring));
+        for (requests, what) in [(missed.uring, "io_uring"), (missed.aio, "io_submit (libaio)")] {
+            if requests > 0 {
+                notes.push(Info::gap(requests, what));
+            }
         }
         if missed.foreign > 0 {
             notes.push(format!("{} calls of 32-bit programs are not recorded", missed.foreign));

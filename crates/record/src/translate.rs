@@ -86,13 +86,12 @@ impl Translator {
             Kind::Close => self.closed(message, batch),
             Kind::Seek | Kind::Run => self.in_open(kind, message, batch),
             _ if message.open != 0 => self.in_open(kind, message, batch),
-            // Of all files, or those of a file system.
-            Kind::Sync => self.emit(kind, message, file(message), "", "", batch),
             Kind::Truncate => self.truncated(message, batch),
             Kind::Unlink => self.unlinked(message, batch),
             Kind::Rename => self.renamed(message, batch),
             Kind::Link => self.linked(message, batch),
-            Kind::Exec => {
+            // A sync without a name is one of all files, or of those of a file system.
+            Kind::Exec | Kind::Sync => {
                 let path = self.name(message.base, message.text);
                 self.emit(kind, message, file(message), &path, "", batch);
             }
@@ -396,8 +395,8 @@ impl Translator {
         let is_selected = |path: &str| match kind {
             _ if message.open != 0 => true,
             // The kernel part has chosen by the file.
-            Kind::Sync => true,
-            Kind::Exec => self.selection.has_path(path),
+            Kind::Sync if message.inode == 0 => true,
+            Kind::Exec | Kind::Sync => self.selection.has_path(path),
             _ => self.selection.has_name(path, device),
         };
         if !is_selected(path) && (new_path.is_empty() || !is_selected(new_path)) {

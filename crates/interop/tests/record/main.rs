@@ -267,6 +267,61 @@ os.close(f)",
     );
 }
 
+/// Promise: `msync` is a sync of the file that is mapped there, also of one that is closed, unless
+/// it only begins to write.
+#[test]
+fn synced_mappings() {
+    expect(
+        "import ctypes; libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p
+f = os.open('a', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8192)
+m = ctypes.c_void_p(libc.mmap(None, ctypes.c_long(8192), 3, 1, f, ctypes.c_long(0)))
+libc.msync(m, ctypes.c_long(8192), 1); libc.msync(m, ctypes.c_long(8192), 4)
+os.close(f)
+libc.msync(ctypes.c_void_p(m.value + 4096), ctypes.c_long(4096), 4)",
+        &[
+            "create+read+write path=\"a\"",
+            "truncate+read+write size=8192 path=\"a\"",
+            "run+read+write+mapped written=8192 calls=1 path=\"a\"",
+            "sync+read+write path=\"a\"",
+            "close+read+write size=8192 path=\"a\"",
+            "sync path=\"a\"",
+        ],
+    );
+}
+
+/// Promise: if a program has moved bytes in a way that is not recorded, the recorder, and every
+/// command that reads the trace, notes how many requests there were: of `io_uring`, also where the
+/// kernel polls for them, and of libaio.
+#[test]
+fn what_is_missing_is_noted() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let trace = path.join("events.trace");
+    for (options, what) in [
+        (&["--ioengine=io_uring"][..], "16 requests of io_uring are not counted"),
+        (&["--ioengine=io_uring", "--sqthread_poll=1"], "16 requests of io_uring are not counted"),
+        (&["--ioengine=libaio"], "16 requests of io_submit (libaio) are not counted"),
+    ] {
+        let mut fio = command(binary());
+        fio.args(["trace", "record", "-o"]).arg(&trace).args([
+            "--",
+            "fio",
+            "--name=a",
+            "--size=64k",
+            "--bs=4k",
+        ]);
+        let got =
+            output(fio.args(["--rw=write", "--fallocate=none"]).args(options).current_dir(&path)).unwrap();
+        let said = String::from_utf8_lossy(&got.stderr);
+        assert!(got.status.success() && said.contains(what), "{options:?}: {said}");
+        for reads in [&["show"][..], &["analyze"], &["cachesim"], &["report"]] {
+            let got = output(command(binary()).arg("trace").args(reads).arg(&trace)).unwrap();
+            let said = String::from_utf8_lossy(&got.stderr);
+            assert_eq!(said.matches(what).count(), 1, "{reads:?}: {said}");
+        }
+    }
+}
+
 /// Promise: what the kernel copies is read here and written there, at the file's position or the
 /// one that was given.
 #[test]

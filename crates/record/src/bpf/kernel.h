@@ -119,6 +119,14 @@ struct linux_binprm {
 	struct file *file;
 };
 
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct io_kiocb {
+	u8 opcode;
+};
+
 struct btrfs_root {
 	u32 anon_dev;
 };
@@ -152,6 +160,7 @@ static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)13
 static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*const ring_query)(void *ring, u64 what) = (void *)134;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static long (*const find_mapping)(struct task_struct *, u64 address, void *body, void *context, u64 flags) = (void *)180;
 static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181;
 
 /* How a map is declared: the loader reads types and numbers out of BTF. */

@@ -17,14 +17,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum call {
 	READ = 0, WRITE = 1, CALL_OPEN = 2, CALL_CLOSE = 3, STAT_CALL = 4, FSTAT = 5, LSTAT = 6, LSEEK = 8, MMAP = 9, PREAD = 17,
-	PWRITE = 18, READV = 19, WRITEV = 20, ACCESS_CALL = 21, DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
-	GETDENTS = 78, CHDIR_CALL = 80, FCHDIR = 81, SYNC_CALL = 162, SYNCFS = 306, RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87,
+	PWRITE = 18, READV = 19, WRITEV = 20, ACCESS_CALL = 21, MSYNC = 26, DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
+	GETDENTS = 78, CHDIR_CALL = 80, FCHDIR = 81, SYNC_CALL = 162, IO_SUBMIT = 209, SYNCFS = 306, RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87,
 	SYMLINK_CALL = 88, READLINK_CALL = 89, CHMOD_CALL = 90, FCHMOD = 91, CHOWN_CALL = 92, FCHOWN = 93, LCHOWN = 94,
 	UTIME_CALL = 132, GETDENTS64 = 217, UTIMES = 235, OPENAT = 257, MKDIRAT = 258, FCHOWNAT = 260, FUTIMESAT = 261,
 	NEWFSTATAT = 262, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SYMLINKAT = 266, READLINKAT = 267, FCHMODAT = 268,
 	FACCESSAT = 269, SPLICE = 275, SYNC_FILE_RANGE = 277, UTIMENSAT = 280, DUP3 = 292, PREADV = 295, PWRITEV = 296,
 	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, STATX = 332,
-	IO_URING_ENTER = 426, CLOSE_RANGE = 436,
+	CLOSE_RANGE = 436,
 	OPENAT2 = 437, PIDFD_GETFD = 438, FACCESSAT2 = 439, FCHMODAT2 = 452,
 };
 
@@ -36,6 +36,12 @@ enum call {
 #define SYNC_FILE_RANGE_WRITE 2
 #define RWF_DSYNC 2
 #define RWF_SYNC 4
+#define MS_SYNC 4
+/*
+ * Requests of io_uring on files, by the bits of their numbers: reads and writes (1, 2, 4, 5, 22, 23, 60, 61), syncs (3, 8), changes of
+ * size (17, 55), opens (18, 28), statx (21), splice (30), and changes of names (35 to 39).
+ */
+#define FILE_REQUESTS 0x308000f850e6013eull
 #define MAP_SHARED 1
 #define MAP_ANONYMOUS 0x20
 #define PROT_WRITE 2
@@ -153,6 +159,57 @@ APART int all_synced(struct file *file)
 	struct walk walk = { .last = ~0u, .what = SYNCED, .super = file ? number(GET(GET(file, f_inode), i_sb)) : 0 };
 	walk_all(self()->files->fdt, &walk);
 	struct wire *event = begin(&none, SYNC, 0);
+	if (event)
+		end(event);
+	return 0;
+}
+
+/* Tells of a file that is in use without a descriptor. */
+ONCE int tell_file(u8 kind, u64 key)
+{
+	struct file *file = AS(struct file, key);
+	struct inode *inode = file->f_inode;
+	struct dentry *dentry = file->f_path.dentry;
+	if (!is_wanted() || is_elsewhere(inode))
+		return 0;
+	u64 base = place_of(file->f_path.mnt, dentry->d_parent);
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, kind);
+	told->event.device = device_of(inode);
+	told->event.inode = inode->i_ino;
+	told->event.size = kind == EXEC ? inode->i_size : 0;
+	told->event.base = base;
+	put_name(told, dentry);
+	send(told);
+	return 0;
+}
+
+static long take_file(struct task_struct *task, struct vm_area_struct *area, u64 *file)
+{
+	*file = number(AS(struct vm_area_struct, number(area))->vm_file);
+	return 0;
+}
+
+/* What was written to a mapping was written out. Of its file there may be no descriptor any more. */
+APART int mapping_synced(u64 address)
+{
+	u64 key = 0;
+	if (!may_matter())
+		return 0;
+	find_mapping(current_task(), address, take_file, &key, 0);
+	if (!key)
+		return 0;
+	struct open_file *open = known(key);
+	if (!open) {
+		if (is_data(AS(struct file, key)->f_inode))
+			tell_file(SYNC, key);
+		return 0;
+	}
+	end_runs(key);
+	struct wire *event = begin(open, SYNC, 0);
 	if (event)
 		end(event);
 	return 0;
@@ -604,11 +661,25 @@ int call_ends(u64 *context)
 	case LINKAT:
 		two_paths(LINK, 0, first, regs->si, regs->dx, regs->r10);
 		break;
-	case IO_URING_ENTER:
+	case IO_SUBMIT:
 		if (is_wanted())
-			count(URING);
+			count_all(AIO, result);
+		break;
+	case MSYNC:
+		if (regs->dx & MS_SYNC)
+			mapping_synced(first);
 		break;
 	}
+	return 0;
+}
+
+/* Requests of io_uring, also those that a thread of the kernel takes (SQPOLL), which is one of the process. */
+SEC("tp_btf/io_uring_submit_req")
+int request_starts(u64 *context)
+{
+	u8 code = AS(struct io_kiocb, context[0])->opcode;
+	if (code < 64 && FILE_REQUESTS >> code & 1 && is_wanted())
+		count(URING);
 	return 0;
 }
 
@@ -690,24 +761,7 @@ int program_replaced(u64 *context)
 SEC("tp_btf/sched_process_exec")
 int program_loaded(u64 *context)
 {
-	struct file *file = AS(struct linux_binprm, context[2])->file;
-	struct inode *inode = file->f_inode;
-	struct dentry *dentry = file->f_path.dentry;
-	if (!is_wanted() || is_elsewhere(inode))
-		return 0;
-	u64 base = place_of(file->f_path.mnt, dentry->d_parent);
-	struct told *told = scratch();
-	if (!told)
-		return 0;
-	__builtin_memset(&told->event, 0, sizeof(told->event));
-	who(&told->event, EXEC);
-	told->event.device = device_of(inode);
-	told->event.inode = inode->i_ino;
-	told->event.size = inode->i_size;
-	told->event.base = base;
-	put_name(told, dentry);
-	send(told);
-	return 0;
+	return tell_file(EXEC, number(AS(struct linux_binprm, context[2])->file));
 }
 
 SEC("tp_btf/sched_process_exit")

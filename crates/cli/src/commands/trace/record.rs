@@ -20,8 +20,9 @@ use std::time::Duration;
 ///
 /// The trace contains opens, closes, seeks, deletions and so on of regular files and directories,
 /// with exact counts of the bytes that were read and written between them; it does not contain
-/// accesses through io_uring. Recording needs root and Linux 6.10 or newer on x86-64, where a small
-/// program in the kernel (BPF) collects the events; a build takes a few per cent longer.
+/// accesses through io_uring and libaio, which are noted. Recording needs root and Linux 6.10 or
+/// newer on x86-64, where a small program in the kernel (BPF) collects the events; a build takes a
+/// few per cent longer.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     With a COMMAND its own exit code, or 128 plus the number of the signal that ended it.
