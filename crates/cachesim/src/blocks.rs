@@ -18,7 +18,7 @@
 //!   blocks wholly beyond the new end; the block that contains the end stays, without an access,
 //!   because the paper does not mention it.
 //! - *Sync*, which the paper does not have: `fsync` writes what is modified of the whole file, by
-//!   whatever open.
+//!   whatever open; `sync` and `syncfs` what is modified of all files, or those of a file system.
 //! - *Size of a file*: the size in `open`, `close` and `truncate` events, extended by writes and
 //!   reads. A file accessed without any of these events (a disk) has no end: all its blocks exist.
 //!   Bytes that `truncate` adds are a hole, which needs no read.
@@ -29,7 +29,7 @@
 //!
 //! Time never decreases: an event that is out of order counts as of the latest time seen.
 
-use super::files::Files;
+use super::files::{Files, MAX_BLOCKS};
 use spindle_trace::{Error, Event, FileId, Flags, Kind, Result};
 
 /// An operation on a block.
@@ -236,10 +236,15 @@ impl Blocks {
             }
             Kind::Sync => {
                 let time = self.now;
-                if let Some(file) = self.files.known(event.file) {
-                    let blocks = std::mem::take(&mut file.unsynced);
-                    accesses.extend(blocks.into_iter().map(|block| Access { time, block, op: Op::Sync }));
-                }
+                let blocks = if event.is_sync_of_all() {
+                    self.files.sync_all(event.file.device)
+                } else {
+                    self.files
+                        .known(event.file)
+                        .map(|file| std::mem::take(&mut file.unsynced))
+                        .unwrap_or_default()
+                };
+                accesses.extend(blocks.into_iter().map(|block| Access { time, block, op: Op::Sync }));
                 return Ok(());
             }
             // The others move no data and delete none.
@@ -266,6 +271,9 @@ impl Blocks {
             return Ok(());
         }
         let blocks = from / self.block..(to - 1) / self.block + 1;
+        if blocks.end - blocks.start > u64::from(MAX_BLOCKS) {
+            return Err(self.too_many_blocks());
+        }
         let file = self.files.file(event.file);
         if !write {
             // Bytes that were read exist, whatever size was reported.
@@ -296,9 +304,7 @@ impl Blocks {
             accesses.push(Access { time, block, op });
         });
         if !numbered {
-            let what =
-                format!("event {}: more than a billion blocks at once; use larger blocks", self.events);
-            return Err(Error::Refused(what));
+            return Err(self.too_many_blocks());
         }
         self.files.file(pending.file).unsynced.extend(written);
         pending.blocks.start = stop;
@@ -312,6 +318,11 @@ impl Blocks {
         }
         self.after_run(&pending.event, accesses);
         Ok(())
+    }
+
+    fn too_many_blocks(&self) -> Error {
+        let what = format!("event {}: more than a billion blocks at once; use larger blocks", self.events);
+        Error::Refused(what)
     }
 
     /// Processes what a close does after its run.

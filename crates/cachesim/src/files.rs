@@ -18,7 +18,7 @@ const HEAD: usize = 4;
 const CHUNK: usize = 64;
 
 /// Maximum number of blocks at once.
-const MAX_BLOCKS: u32 = 1 << 30;
+pub(super) const MAX_BLOCKS: u32 = 1 << 30;
 
 /// A map with keys from the trace and a fixed hash function, so that runs are repeatable.
 type Map<K, V> = HashMap<K, V, FixedState>;
@@ -159,6 +159,14 @@ impl Files {
             }
         }
         true
+    }
+
+    /// Returns the blocks that were written since their last sync, of all files, or those of a
+    /// device, if it is not 0; they are synced now.
+    pub fn sync_all(&mut self, device: u64) -> BTreeSet<u32> {
+        let of_device = |id: &FileId| device == 0 || id.device == device;
+        let files = self.by_id.iter_mut().filter(|(id, _)| of_device(id));
+        files.flat_map(|(_, file)| std::mem::take(&mut file.unsynced)).collect()
     }
 
     /// Deletes the blocks of a file from `first` on in order, and calls `gone` with the number of

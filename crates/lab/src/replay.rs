@@ -287,7 +287,7 @@ pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
     kind.make(&*store)?;
     let clock = Arc::new(ManualClock::at(0));
     let subject = kind.open(store.clone(), clock.clone(), on.settings())?;
-    let files = population(&mut *open()?)?;
+    let files = population(&mut *open()?)?.files;
     for copy in 0..on.copies {
         let mut target = Files::new(subject.fs(), &*clock, copy)?;
         files.iter().try_for_each(|&(name, size)| target.make(name, size))?;
@@ -394,7 +394,7 @@ mod tests {
         let clock = ManualClock::at(0);
         let fs = ModelFs::new(ModelOptions::default(), Arc::new(ManualClock::at(0)));
         let mut target = Files::new(&fs, &clock, 0).unwrap();
-        for (name, size) in population(&mut *super::tests::source().unwrap()).unwrap() {
+        for (name, size) in population(&mut *super::tests::source().unwrap()).unwrap().files {
             target.make(name, size).unwrap();
         }
         let timings = replayed(&|| super::tests::source(), &fs, &clock, 0, FLAT).unwrap();

@@ -1,6 +1,6 @@
 //! The kernel part of the recorder: loads and attaches its programs, and reads its maps.
 
-use crate::wire::{OPEN_FILE, kernel_device};
+use crate::wire::OPEN_FILE;
 use crate::{Error, Filter, Result};
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
@@ -39,13 +39,14 @@ fn unreadable_types(has_sysfs: bool, error: std::io::Error) -> Error {
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
 
 /// Programs in the object file: their names, their tracepoints, and whether recording needs them.
-const PROGRAMS: [(&str, &str, bool); 8] = [
+const PROGRAMS: [(&str, &str, bool); 9] = [
     ("process_starts", "sched_process_fork", true),
     ("process_ends", "sched_process_exit", true),
     ("program_replaced", "sched_prepare_exec", true),
     ("program_loaded", "sched_process_exec", true),
     ("name_goes", "ext4_unlink_enter", false),
     ("data_goes", "ext4_evict_inode", false),
+    ("request_starts", "io_uring_submit_req", false),
     ("call_begins", "sys_enter", true),
     ("call_ends", "sys_exit", true),
 ];
@@ -69,15 +70,18 @@ impl std::fmt::Debug for Kernel {
 pub struct Missed {
     /// Number of messages that did not fit into the ring buffer.
     pub lost: u64,
-    /// Number of calls of `io_uring_enter`.
+    /// Number of requests of `io_uring` on files.
     pub uring: u64,
+    /// Number of requests of `io_submit`.
+    pub aio: u64,
     /// Number of calls of 32-bit programs.
     pub foreign: u64,
 }
 
 impl Kernel {
-    /// Loads and attaches the programs.
-    pub fn load(filter: &Filter) -> Result<Self> {
+    /// Loads and attaches the programs; `device` is that of the only file system to record, in the
+    /// kernel's encoding.
+    pub fn load(filter: &Filter, device: Option<u32>) -> Result<Self> {
         if !rustix::process::geteuid().is_root() && !has_capabilities() {
             return Err(Error::Forbidden);
         }
@@ -86,7 +90,6 @@ impl Kernel {
             Error::Kernel(format!("its type information (BTF) in {TYPES} cannot be used: {e}"))
         })?;
         let own = std::process::id();
-        let device = filter.mount.as_deref().map(device_of).transpose()?;
         let cgroup = filter.cgroup.as_deref().map(cgroup_of).transpose()?;
         let flag = |is: bool| u32::from(is);
         let (level, id) = cgroup.unwrap_or_default();
@@ -118,7 +121,8 @@ impl Kernel {
         for (name, tracepoint, is_needed) in PROGRAMS {
             match kernel.attach(name, tracepoint, &btf) {
                 Err(error) if is_needed => return Err(error),
-                // Without ext4's information, the files seen before are looked up.
+                // Without ext4's information, the files seen before are looked up; a kernel may
+                // lack io_uring.
                 Err(_) | Ok(()) => {}
             }
         }
@@ -170,7 +174,7 @@ impl Kernel {
         let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
         let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
         let count = |n| counts.get(&n, 0).map_or(0, |values| values.iter().sum());
-        Missed { lost: count(0), uring: count(1), foreign: count(2) }
+        Missed { lost: count(0), uring: count(1), foreign: count(2), aio: count(3) }
     }
 }
 
@@ -214,11 +218,6 @@ fn has_capabilities() -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let has = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     has >> 38 & 3 == 3
-}
-
-fn device_of(path: &Path) -> Result<u32> {
-    let found = std::fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    Ok(kernel_device(found.dev()))
 }
 
 /// Returns the depth of a cgroup below the root of its hierarchy, and its number.

@@ -16,9 +16,17 @@
 //! file). Only Linux on x86-64 has a recorder, because the numbers of system calls and registers
 //! depend on it.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod directories;
 mod error;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod links;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod mounts;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod selection;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;
 mod signals;

@@ -5,16 +5,20 @@
 //! from a queue.
 
 use crate::kernel::{Kernel, Missed};
+use crate::mounts::Mounts;
+use crate::selection::Selection;
 use crate::translate::Translator;
 use crate::wire::{Message, OpenAtEnd};
 use crate::{Error, Filter, Result, Summary};
+use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use spindle_clock::{Clock, SystemClock};
 use spindle_trace::format::Live;
-use spindle_trace::{Batch, FileId};
+use spindle_trace::{Batch, FileId, Info};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -52,7 +56,7 @@ struct Written {
 /// The kernel's half of a recorder: from [`Probes::attach`] on it collects what happens.
 pub struct Probes {
     kernel: Kernel,
-    prefix: Option<String>,
+    selection: Selection,
 }
 
 impl Probes {
@@ -61,22 +65,36 @@ impl Probes {
     /// # Errors
     /// [`Error::Forbidden`], [`Error::Kernel`], [`Error::Io`].
     pub fn attach(filter: &Filter) -> Result<Self> {
-        Ok(Self { kernel: Kernel::load(filter)?, prefix: filter.prefix.clone() })
+        let on = |path: &PathBuf| {
+            let mounts = Mounts::read()?;
+            let device = mounts.device_of(path)?;
+            Ok::<_, Error>((mounts, device))
+        };
+        let mount = filter.mount.as_ref().map(on).transpose()?;
+        let kernel = Kernel::load(filter, mount.as_ref().map(|(_, device)| *device))?;
+        Ok(Self { kernel, selection: Selection { prefix: filter.prefix.clone(), mount } })
     }
 
     /// Records all that into an empty file, which errors call by its path; `source` names the
-    /// program. Who waits for a recording to begin may look for the file, if it is new.
+    /// program. Who waits for a recording to begin may look for the file, if it is new. If the file
+    /// cannot be written any more, nothing more is collected, and `failed` is called at once;
+    /// [`Recording::finish`] returns the error.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Trace`].
-    pub fn record(self, (file, output): (File, &Path), source: &str) -> Result<Recording> {
-        let Self { kernel, prefix } = self;
+    pub fn record(
+        self,
+        (file, output): (File, &Path),
+        source: &str,
+        failed: impl FnOnce() + Send + 'static,
+    ) -> Result<Recording> {
+        let Self { kernel, selection } = self;
         let hidden = file
             .metadata()
             .map_err(|source| Error::Io { path: output.to_owned(), source })
             .map(|found| FileId { device: found.dev(), inode: found.ino() })?;
         let file = Live::new(file, output, source)?;
-        let translator = Translator::new(epoch_offset(), prefix.as_deref(), hidden);
+        let translator = Translator::new(epoch_offset(), selection, hidden, real_path);
         let (queue, items) = sync_channel(QUEUE);
         let (control, commands) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -85,7 +103,16 @@ impl Probes {
         let problem = |source| Error::Io { path: output.to_owned(), source };
         let drain = thread("record-drain").spawn(move || drain(kernel, &stopped, &commands, &queue));
         let drain = drain.map_err(problem)?;
-        let write = thread("record-write").spawn(move || write(translator, file, &items)).map_err(problem)?;
+        let stop_all = Arc::clone(&stop);
+        let write = thread("record-write").spawn(move || {
+            let written = write(translator, file, &items);
+            if written.is_err() {
+                stop_all.store(true, Ordering::Relaxed);
+                failed();
+            }
+            written
+        });
+        let write = write.map_err(problem)?;
         Ok(Recording { stop, control, drain, write })
     }
 }
@@ -113,8 +140,10 @@ impl Recording {
         if open > 0 {
             notes.push(format!("{open} files were still open at the end"));
         }
-        if missed.uring > 0 {
-            notes.push(format!("{} calls of io_uring_enter: their accesses are not recorded", missed.uring));
+        for (requests, what) in [(missed.uring, "io_uring"), (missed.aio, "io_submit (libaio)")] {
+            if requests > 0 {
+                notes.push(Info::gap(requests, what));
+            }
         }
         if missed.foreign > 0 {
             notes.push(format!("{} calls of 32-bit programs are not recorded", missed.foreign));
@@ -122,6 +151,14 @@ impl Recording {
         let events = file.finish(missed.lost, notes.clone())?;
         Ok(Summary { events, lost: missed.lost, notes })
     }
+}
+
+/// Returns the path of an existing directory without symbolic links. The kernel knows it in one
+/// step; a walk (`canonicalize`) would take as many as there are directories above.
+fn real_path(directory: &str) -> Option<String> {
+    let opened = rustix::fs::open(directory, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    std::fs::read_link(link).ok()?.into_os_string().into_string().ok()
 }
 
 /// Returns the nanoseconds to add to the kernel's time since boot to get the time since 1970.
@@ -158,7 +195,7 @@ fn drain(
             chunk.extend_from_slice(message);
             if chunk.len() >= CHUNK {
                 let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK + 8192));
-                // Without a writer the messages are useless; its error is reported at the end.
+                // Without a writer the messages are useless; it has reported its error.
                 let _ = queue.send(QueueItem::Messages(full));
             }
         });

@@ -7,9 +7,13 @@
 //!
 //! Invariant: the memory for files that are not open is limited by [`REMEMBERED`].
 
+use crate::directories::Directories;
+use crate::links::{Links, Look};
+use crate::mounts::is_below;
+use crate::selection::Selection;
 use crate::wire::{DIRECTORY, Message, OpenAtEnd, SWAPPED, TRACE_FLAGS, WRITTEN};
 use spindle_trace::{Batch, Event, FileId, Flags, Kind};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Maximum number of names, and of files, to remember; beyond it all are dropped, which only makes
@@ -41,11 +45,11 @@ struct Known {
 pub struct Translator {
     /// Added to the kernel's time to get nanoseconds since 1970.
     epoch_offset: i64,
-    /// Path prefix of the files to record, without a slash at the end.
-    prefix: Option<String>,
+    selection: Selection,
     /// The trace file, which is not recorded.
     trace_file: FileId,
-    directories: BTreeMap<u64, Arc<str>>,
+    directories: Directories,
+    links: Links,
     opens: HashMap<u64, Open>,
     skipped: HashSet<u64>,
     by_name: HashMap<Arc<str>, FileId>,
@@ -53,14 +57,15 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Returns a translator with the offset from the kernel's time to that since 1970, the prefix
-    /// that paths must have, and a file to leave out.
-    pub fn new(epoch_offset: i64, prefix: Option<&str>, trace_file: FileId) -> Self {
+    /// Returns a translator with the offset from the kernel's time to that since 1970, what is to
+    /// be recorded, a file to leave out, and how the real path of a directory is found.
+    pub fn new(epoch_offset: i64, selection: Selection, trace_file: FileId, look: Look) -> Self {
         Self {
             epoch_offset,
-            prefix: prefix.map(|prefix| prefix.trim_end_matches('/').to_owned()),
+            selection,
             trace_file,
-            directories: BTreeMap::new(),
+            directories: Directories::default(),
+            links: Links::new(look),
             opens: HashMap::new(),
             skipped: HashSet::new(),
             by_name: HashMap::new(),
@@ -72,25 +77,27 @@ impl Translator {
     pub fn take(&mut self, message: &Message<'_>, batch: &mut Batch) {
         let Some(&kind) = Kind::ALL.get(usize::from(message.kind)) else {
             if message.kind == DIRECTORY {
-                self.directories.insert(message.base, whole_name(message.text));
+                self.directories.add(message);
             }
             return;
         };
         match kind {
             Kind::Open | Kind::Create => self.opened(kind, message, batch),
             Kind::Close => self.closed(message, batch),
-            Kind::Seek | Kind::Run | Kind::Sync => self.in_open(kind, message, batch),
+            Kind::Seek | Kind::Run => self.in_open(kind, message, batch),
             _ if message.open != 0 => self.in_open(kind, message, batch),
             Kind::Truncate => self.truncated(message, batch),
             Kind::Unlink => self.unlinked(message, batch),
             Kind::Rename => self.renamed(message, batch),
             Kind::Link => self.linked(message, batch),
-            Kind::Exec => {
+            // A sync without a name is one of all files, or of those of a file system.
+            Kind::Exec | Kind::Sync => {
                 let path = self.name(message.base, message.text);
                 self.emit(kind, message, file(message), &path, "", batch);
             }
             Kind::Mkdir | Kind::Rmdir => {
                 let path = self.name(message.base, message.text);
+                self.links.changed(&path);
                 self.emit(kind, message, FileId::default(), &path, "", batch);
             }
             Kind::Stat
@@ -103,9 +110,14 @@ impl Translator {
             | Kind::Utime
             | Kind::Symlink => {
                 let path = self.name(message.base, message.text);
+                if kind == Kind::Symlink {
+                    self.links.changed(&path);
+                }
                 let found = message.flags & Flags::FAILED.0 == 0;
                 let seen = self.by_name.get(&path).filter(|_| found).copied().unwrap_or_default();
-                let id = if message.inode == 0 { seen } else { file(message) };
+                // On overlayfs, `stat` may have another device for a file than its opens have.
+                let is_same = message.inode == 0 || message.inode == seen.inode;
+                let id = if is_same { seen } else { file(message) };
                 self.emit(kind, message, id, &path, "", batch);
             }
         }
@@ -141,12 +153,8 @@ impl Translator {
     fn opened(&mut self, kind: Kind, message: &Message<'_>, batch: &mut Batch) {
         let id = file(message);
         let is_directory = message.flags & Flags::DIRECTORY.0 != 0;
-        let path = if message.text.is_empty() && is_directory {
-            self.directories.get(&message.base).cloned().unwrap_or_default()
-        } else {
-            self.name(message.base, message.text)
-        };
-        if id == self.trace_file || !self.is_selected(&path) {
+        let path = self.name(message.base, message.text);
+        if id == self.trace_file || !self.selection.has_path(&path) {
             self.skipped.insert(message.open);
             return;
         }
@@ -231,16 +239,42 @@ impl Translator {
 
     fn unlinked(&mut self, message: &Message<'_>, batch: &mut Batch) {
         let path = self.name(message.base, message.text);
-        self.name_removed(message, &path, Flags::NONE, batch);
+        let id = self.removed_file(message, (message.base, message.text), &path);
+        self.name_removed(message, id, &path, Flags::NONE, batch);
     }
 
-    /// Processes the removal of a name. The file is in the message if the file system sent it, or
-    /// else looked up.
-    fn name_removed(&mut self, message: &Message<'_>, path: &Arc<str>, how: Flags, batch: &mut Batch) {
-        let seen = self.by_name.remove(path).unwrap_or_default();
+    /// Returns the file that had this name. The file system that has removed it says so in the
+    /// message, or else it is looked up. But that file system may lie below the one that the name
+    /// is on (overlayfs), and then its device is not that of the other events of the file.
+    fn removed_file(&mut self, message: &Message<'_>, (base, text): (u64, &[u8]), path: &str) -> FileId {
+        let seen = self.by_name.get(path).copied();
+        if message.inode == 0 {
+            return seen.unwrap_or_default();
+        }
+        let given = file(message);
+        match seen {
+            Some(seen) if seen.device != given.device => seen,
+            Some(_) => given,
+            None => {
+                let directory = self.directories.get(base).filter(|_| is_plain(text));
+                FileId { device: directory.map_or(given.device, |found| found.device), ..given }
+            }
+        }
+    }
+
+    /// Processes the removal of a name of the file `id`, for which `message` has the rest.
+    fn name_removed(
+        &mut self,
+        message: &Message<'_>,
+        id: FileId,
+        path: &Arc<str>,
+        how: Flags,
+        batch: &mut Batch,
+    ) {
+        self.by_name.remove(path);
+        self.links.changed(path);
         let mut changed = *message;
         changed.flags |= how.0;
-        let id = if message.inode != 0 { file(message) } else { seen };
         if let Some(known) = self.files.get_mut(&id) {
             let is_last = if message.inode == 0 {
                 changed.size = known.size;
@@ -270,6 +304,7 @@ impl Translator {
                     self.remember(name, id);
                 }
             }
+            self.names_moved(&[(&from, &to), (&to, &from)]);
             self.emit(Kind::Rename, &plain, a.unwrap_or_default(), &from, &to, batch);
             self.emit(Kind::Rename, &plain, b.unwrap_or_default(), &to, &from, batch);
             return;
@@ -277,37 +312,31 @@ impl Translator {
         let moved = self.by_name.remove(&from);
         if message.inode != 0 || self.by_name.get(&to).is_some_and(|&other| Some(other) != moved) {
             let victim = Message { flags: message.flags & TRACE_FLAGS, ..*message };
-            self.name_removed(&victim, &to, Flags::REPLACED, batch);
+            let second = message.text.splitn(2, |&byte| byte == 0).nth(1).unwrap_or_default();
+            let id = self.removed_file(message, (message.other, second), &to);
+            self.name_removed(&victim, id, &to, Flags::REPLACED, batch);
         }
         if let Some(id) = moved {
             self.remember(&to, id);
         } else {
-            self.directory_moved(&from, &to);
+            self.names_moved(&[(&from, &to)]);
         }
         self.emit(Kind::Rename, &plain, moved.unwrap_or_default(), &from, &to, batch);
     }
 
-    /// Changes the paths below a renamed directory. (If it was an unknown file, there are none.)
-    fn directory_moved(&mut self, from: &str, to: &str) {
+    /// Changes the paths below renamed directories, from the first of each pair to the second. (If
+    /// they were files, there are none.)
+    fn names_moved(&mut self, pairs: &[(&str, &str)]) {
         let moved = |name: &str| {
-            let rest = name.strip_prefix(from)?;
-            (rest.is_empty() || rest.starts_with('/')).then(|| Arc::<str>::from(format!("{to}{rest}")))
+            let (from, to) = pairs.iter().find(|(from, _)| is_below(name, from))?;
+            Some(Arc::<str>::from(format!("{to}{}", &name[from.len()..])))
         };
-        let mut was_directory = false;
-        for name in self.directories.values_mut() {
-            if let Some(new) = moved(name) {
-                *name = new;
-                was_directory = true;
-            }
+        if self.directories.rename(moved) {
+            let all = std::mem::take(&mut self.by_name);
+            self.by_name = all.into_iter().map(|(name, id)| (moved(&name).unwrap_or(name), id)).collect();
         }
-        if was_directory {
-            let names: Vec<_> =
-                self.by_name.keys().filter_map(|name| Some((Arc::clone(name), moved(name)?))).collect();
-            for (old, new) in names {
-                if let Some(id) = self.by_name.remove(&old) {
-                    self.by_name.insert(new, id);
-                }
-            }
+        for (from, _) in pairs {
+            self.links.changed(from);
         }
     }
 
@@ -318,20 +347,35 @@ impl Translator {
         self.by_name.insert(Arc::clone(path), id);
     }
 
-    fn is_selected(&self, path: &str) -> bool {
-        self.prefix.as_ref().is_none_or(|prefix| {
-            path.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-    }
-
-    /// Returns the absolute path of the name `text` in the directory with number `base`.
-    fn name(&self, base: u64, text: &[u8]) -> Arc<str> {
+    /// Returns the absolute path of the name `text`, which begins in the directory with number
+    /// `base`, or at that root; an empty one if the directory is not known.
+    fn name(&mut self, base: u64, text: &[u8]) -> Arc<str> {
         let text = String::from_utf8_lossy(text.strip_suffix(b"\0").unwrap_or(text));
-        let empty = Arc::default();
-        join(self.directories.get(&base).unwrap_or(&empty), &text)
+        let start = match self.directories.get(base) {
+            Some(start) if !start.path.is_empty() => &*start.path,
+            _ if base == 0 && text.starts_with('/') => "",
+            _ => return Arc::default(),
+        };
+        let start = start.trim_end_matches('/');
+        let whole = [start, "/", text.trim_start_matches('/')].concat();
+        if is_plain(text.as_bytes()) {
+            return whole.into();
+        }
+        let whole = without_dots(&whole);
+        if whole == start {
+            return if whole.is_empty() { "/" } else { whole }.into();
+        }
+        let (directory, last) = whole.rsplit_once('/').unwrap_or_default();
+        let root = if text.starts_with('/') { start } else { "" };
+        let real = if directory == start { start.into() } else { self.links.real(directory, root) };
+        if last == ".." {
+            parent(&real).into()
+        } else {
+            [real.trim_end_matches('/'), "/", last].concat().into()
+        }
     }
 
-    fn two_names(&self, message: &Message<'_>) -> (Arc<str>, Arc<str>) {
+    fn two_names(&mut self, message: &Message<'_>) -> (Arc<str>, Arc<str>) {
         let mut names = message.text.splitn(2, |&byte| byte == 0);
         let mut next = |base| self.name(base, names.next().unwrap_or_default());
         (next(message.base), next(message.other))
@@ -346,10 +390,16 @@ impl Translator {
         new_path: &str,
         batch: &mut Batch,
     ) {
-        if message.open == 0
-            && !self.is_selected(path)
-            && (new_path.is_empty() || !self.is_selected(new_path))
-        {
+        // A call on a name returns the device only if it asks for it.
+        let device = (kind == Kind::Stat && message.inode != 0).then_some(message.device);
+        let is_selected = |path: &str| match kind {
+            _ if message.open != 0 => true,
+            // The kernel part has chosen by the file.
+            Kind::Sync if message.inode == 0 => true,
+            Kind::Exec | Kind::Sync => self.selection.has_path(path),
+            _ => self.selection.has_name(path, device),
+        };
+        if !is_selected(path) && (new_path.is_empty() || !is_selected(new_path)) {
             return;
         }
         let is_written = message.flags & WRITTEN != 0;
@@ -379,33 +429,125 @@ fn file(message: &Message<'_>) -> FileId {
     FileId { device: message.device(), inode: message.inode }
 }
 
-/// Returns the path of a directory, whose components are in reverse order, each followed by a 0.
-fn whole_name(text: &[u8]) -> Arc<str> {
-    let mut name = String::new();
-    for part in text.strip_suffix(b"\0").unwrap_or(text).rsplit(|&byte| byte == 0) {
-        name.push('/');
-        name.push_str(&String::from_utf8_lossy(part));
-    }
-    name.into()
+/// Returns true if a name is that of something in the directory where it begins.
+fn is_plain(text: &[u8]) -> bool {
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    !matches!(text, b"" | b"." | b"..") && !text.contains(&b'/')
 }
 
-/// Joins a directory and a name, and resolves `.` and `..`, but not symbolic links.
-fn join(directory: &str, name: &str) -> Arc<str> {
-    let is_plain = !name.is_empty() && !name.split('/').any(|part| matches!(part, "" | "." | ".."));
-    if is_plain {
-        let directory = directory.trim_end_matches('/');
-        return [directory, "/", name].concat().into();
+/// Returns a path without empty components and `.` at its end.
+fn without_dots(path: &str) -> &str {
+    let shorter = path.trim_end_matches('/');
+    shorter.strip_suffix("/.").map_or(shorter, without_dots)
+}
+
+/// Returns the path of the directory that contains one.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map(|(directory, _)| directory).filter(|above| !above.is_empty()).unwrap_or("/")
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a translator in which `/l` leads to `/d`.
+    fn translator() -> Translator {
+        let look = |path: &str| path.strip_prefix("/l").map(|rest| format!("/d{rest}"));
+        Translator::new(0, Selection::default(), FileId::default(), look)
     }
-    let mut parts: Vec<&str> = Vec::new();
-    let directory = if name.starts_with('/') { "" } else { directory };
-    for part in directory.split('/').chain(name.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
+
+    fn directory(number: u64, text: &[u8], device: u32) -> Message<'_> {
+        Message { kind: DIRECTORY, base: number, text, device, ..Message::default() }
+    }
+
+    fn kind(kind: Kind) -> u8 {
+        u8::try_from(Kind::ALL.iter().position(|&one| one == kind).unwrap()).unwrap()
+    }
+
+    /// Returns the paths and files of the events of messages.
+    fn events(translator: &mut Translator, messages: &[Message<'_>]) -> Vec<(String, FileId, u64)> {
+        let mut batch = Batch::default();
+        for message in messages {
+            translator.take(message, &mut batch);
+        }
+        let path = |event: &Event| batch.names.word(event.path).to_owned();
+        batch.events.iter().map(|event| (path(event), event.file, event.size)).collect()
+    }
+
+    /// Promise: what another file system below says of a deletion has the device of the name: that
+    /// of the file's opens, or of the directory; where neither is known, it is taken as it is.
+    #[test]
+    fn deletions_through_layers() {
+        let mut translator = translator();
+        let id = |device, inode| FileId { device, inode };
+        let opened = |inode| Message {
+            kind: kind(Kind::Create),
+            open: inode,
+            inode,
+            device: 5,
+            base: 1,
+            ..Message::default()
+        };
+        let unlink = |base, text| Message {
+            kind: kind(Kind::Unlink),
+            inode: 77,
+            device: 9,
+            size: 3,
+            base,
+            text,
+            ..Message::default()
+        };
+        let got = events(
+            &mut translator,
+            &[
+                directory(1, b"d\0", 5),
+                Message { text: b"a", ..opened(6) },
+                unlink(1, b"a\0"),
+                unlink(1, b"b\0"),
+                unlink(0, b"/e/c\0"),
+            ],
+        );
+        let path = |path: &str| path.to_owned();
+        assert_eq!(
+            got,
+            [
+                (path("/d/a"), id(5, 6), 0),
+                (path("/d/a"), id(5, 6), 3),
+                (path("/d/b"), id(5, 77), 3),
+                (path("/e/c"), id(9, 77), 3),
+            ]
+        );
+    }
+
+    /// Promise: names begin in their directory or at their root, go through symbolic links, and are
+    /// unknown where the directory is.
+    #[test]
+    fn names() {
+        let mut translator = translator();
+        events(
+            &mut translator,
+            &[directory(1, b"x\0d\0", 5), directory(2, b"jail\0", 5), directory(3, b"", 5)],
+        );
+        for (base, text, path) in [
+            (1, "a", "/d/x/a"),
+            (1, "", "/d/x"),
+            (1, ".", "/d/x"),
+            (1, "./", "/d/x"),
+            (1, "..", "/d"),
+            (1, "../..", "/"),
+            (1, "y/./a..", "/d/x/y/a.."),
+            (1, "../l/a", "/d/l/a"),
+            (0, "/l/a", "/d/a"),
+            (0, "/l/../a/", "/d/../a"), // as this `look` has it
+            (0, "/", "/"),
+            (0, "/a/..", "/"),
+            (2, "/a", "/jail/a"),
+            (2, "/", "/jail"),
+            (3, "a", "/a"),
+            (7, "a", ""),
+            (7, "/a", ""),
+            (0, "a", ""),
+        ] {
+            assert_eq!(&*translator.name(base, text.as_bytes()), path, "{base} {text}");
         }
     }
-    format!("/{}", parts.join("/")).into()
 }

@@ -25,7 +25,12 @@ impl Probes {
     ///
     /// # Errors
     /// None.
-    pub fn record(self, _output: (File, &Path), _source: &str) -> Result<Recording> {
+    pub fn record(
+        self,
+        _output: (File, &Path),
+        _source: &str,
+        _failed: impl FnOnce() + Send + 'static,
+    ) -> Result<Recording> {
         match self {}
     }
 }

@@ -44,7 +44,8 @@ pub enum Kind {
     Mkdir,
     /// A directory was removed.
     Rmdir,
-    /// The file was made durable (`fsync`, `fdatasync`).
+    /// The file was made durable (`fsync`, `fdatasync`); without an open and an inode number, all
+    /// files were (`sync`), or those of the device, if there is one (`syncfs`).
     Sync,
     /// The attributes of a file were asked for (`stat`, `lstat`, `fstat`, `statx`).
     Stat,
@@ -289,6 +290,12 @@ impl Event {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.saturating_add(self.written)
+    }
+
+    /// Returns true for a sync of all files, or of those of the device, if it is not 0.
+    #[must_use]
+    pub const fn is_sync_of_all(&self) -> bool {
+        matches!(self.kind, Kind::Sync) && self.open == 0 && self.file.inode == 0
     }
 
     /// Returns the end of the run: after `close` the paper's final position, after `seek` its

@@ -16,6 +16,22 @@ pub struct Info {
     pub notes: Vec<String>,
 }
 
+/// How a note ends that says which accesses a trace lacks.
+const GAP: &str = "are not counted: their accesses are missing";
+
+impl Info {
+    /// Returns the note that a trace lacks what so many requests did; `what` makes such requests.
+    #[must_use]
+    pub fn gap(requests: u64, what: &str) -> String {
+        format!("{requests} requests of {what} {GAP}")
+    }
+
+    /// Returns the notes on accesses that are missing. They belong to all figures of the trace.
+    pub fn gaps(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str).filter(|note| note.ends_with(GAP))
+    }
+}
+
 /// A stream of events.
 pub trait Source {
     /// Returns the information about the trace; some of it may be complete only after

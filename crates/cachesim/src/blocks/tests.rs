@@ -177,6 +177,34 @@ fn syncs() {
     assert_eq!(done(&[open(300), wrote(0, 100), other, sync]), "w0 s0");
 }
 
+/// Promise: a sync of no file writes what is modified of all, or of those on its device.
+#[test]
+fn syncs_of_all_files() {
+    let on = |device, inode, event: Event| Event { file: FileId { device, inode }, ..event };
+    let wrote = |device, inode| on(device, inode, Event { kind: Kind::Run, ..wrote(0, 200, 0) });
+    let sync = |device| on(device, 0, Event { open: 0, ..event(0, Kind::Sync, Flags::NONE) });
+    let events = [wrote(1, 1), wrote(2, 1), wrote(1, 2), sync(2), sync(0), sync(1)];
+    assert_eq!(done(&events), "w0 w1 w2 w3 w4 w5 s2 s3 s0 s1 s4 s5");
+}
+
+/// Promise: a run of more blocks than fit is refused before any of them is numbered, up to the end
+/// of all positions.
+#[test]
+fn too_many_blocks_are_refused_at_once() {
+    for (position, bytes) in
+        [(0, 1 << 63), (0, 1 << 44), (1, u64::MAX), (u64::MAX - 9, 9), (1 << 62, 1 << 44)]
+    {
+        for kind in [Kind::Run, Kind::Close, Kind::Exec] {
+            let read = Event { kind, read: bytes, ..read(position, bytes, bytes) };
+            let extras = Extras { programs: true, mapped: true };
+            let mut blocks = Blocks::new(4096, extras);
+            let refused = blocks.fill(&[Event { size: bytes, ..read }], &mut 0, &mut Vec::new());
+            assert_eq!(refused.is_err(), bytes > 9, "{kind:?} {position} {bytes}");
+            assert!(blocks.footprint() <= 2);
+        }
+    }
+}
+
 /// Promise: directories do not count.
 #[test]
 fn directories() {

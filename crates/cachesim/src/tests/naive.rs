@@ -99,7 +99,8 @@ impl Naive {
             }
             Kind::Sync => {
                 let before = self.dirty.len();
-                self.dirty.retain(|&(owner, _)| owner != file);
+                let is_synced = |owner: FileId| owner == file || file == FileId::default();
+                self.dirty.retain(|&(owner, _)| !is_synced(owner));
                 self.counts.disk_writes += (before - self.dirty.len()) as u64;
             }
             Kind::Run if event.flags.has(Flags::MAPPED) && !self.extras.mapped => {}

@@ -23,7 +23,7 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
         // Out of order now and then.
         let seen = time - if rng.random_ratio(1, 20) { rng.random_range(0..2_000_000_000) } else { 0 };
         let number = rng.random_range(0..files.len());
-        let (file, id) = (&mut files[number], FileId { device: 3, inode: number as u64 });
+        let (file, id) = (&mut files[number], FileId { device: 3, inode: number as u64 + 1 });
         let base = Event { time: seen, file: id, ..Event::default() };
         if !file.exists {
             opened += 1;
@@ -57,6 +57,7 @@ pub fn events(rng: &mut StdRng, count: usize, most: u64) -> Vec<Event> {
             5 if rng.random_ratio(1, 4) => {
                 Event { kind: Kind::Run, flags: Flags::DIRECTORY, read: 50, ..base }
             }
+            5 if rng.random_ratio(1, 3) => Event { kind: Kind::Sync, file: FileId::default(), ..base },
             5 => Event { kind: Kind::Sync, ..base },
             6..=11 if !file.opens.is_empty() => {
                 let kind = [Kind::Seek, Kind::Run, Kind::Close][rng.random_range(0..3)];

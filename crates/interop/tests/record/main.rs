@@ -1,6 +1,7 @@
 //! `spindle trace record`: every way in which a program can use a file, whole programs beside
 //! `strace`, and every way to choose what is recorded and to end it.
 
+mod identity;
 mod options;
 
 use std::fs;
@@ -127,6 +128,37 @@ os.close(f)",
     );
 }
 
+/// Promise: `sync` and `syncfs` are syncs of all files, behind what the process wrote before; a
+/// write with `RWF_DSYNC` or `RWF_SYNC` is one of its file.
+#[test]
+fn syncs_of_all_files() {
+    for sync in ["os.sync()", "import ctypes; ctypes.CDLL(None).syncfs(f)"] {
+        let script = format!(
+            "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.write(f, b'x' * 10); {sync}
+os.write(f, b'y' * 20); os.close(f)"
+        );
+        let close = "close+read+write size=30 position=10 written=20 calls=1 path=\"a\"";
+        let wrote = "run+read+write written=10 calls=1 path=\"a\"";
+        expect(&script, &["create+read+write path=\"a\"", wrote, "sync", close]);
+    }
+    for flag in ["RWF_DSYNC", "RWF_SYNC"] {
+        expect(
+            &format!(
+                "f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.pwritev(f, [b'x' * 10], 5, os.{flag}); os.pwritev(f, [b'x'], 0); os.close(f)"
+            ),
+            &[
+                "create+read+write path=\"a\"",
+                "run+read+write+positional position=5 written=10 calls=1 path=\"a\"",
+                "sync+read+write path=\"a\"",
+                "run+read+write+positional written=1 calls=1 path=\"a\"",
+                "close+read+write size=15 path=\"a\"",
+            ],
+        );
+    }
+}
+
 /// Promise: an open file is closed once, by the last descriptor, however there came to be several.
 #[test]
 fn shared_descriptors() {
@@ -235,6 +267,61 @@ os.close(f)",
     );
 }
 
+/// Promise: `msync` is a sync of the file that is mapped there, also of one that is closed, unless
+/// it only begins to write.
+#[test]
+fn synced_mappings() {
+    expect(
+        "import ctypes; libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p
+f = os.open('a', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 8192)
+m = ctypes.c_void_p(libc.mmap(None, ctypes.c_long(8192), 3, 1, f, ctypes.c_long(0)))
+libc.msync(m, ctypes.c_long(8192), 1); libc.msync(m, ctypes.c_long(8192), 4)
+os.close(f)
+libc.msync(ctypes.c_void_p(m.value + 4096), ctypes.c_long(4096), 4)",
+        &[
+            "create+read+write path=\"a\"",
+            "truncate+read+write size=8192 path=\"a\"",
+            "run+read+write+mapped written=8192 calls=1 path=\"a\"",
+            "sync+read+write path=\"a\"",
+            "close+read+write size=8192 path=\"a\"",
+            "sync path=\"a\"",
+        ],
+    );
+}
+
+/// Promise: if a program has moved bytes in a way that is not recorded, the recorder, and every
+/// command that reads the trace, notes how many requests there were: of `io_uring`, also where the
+/// kernel polls for them, and of libaio.
+#[test]
+fn what_is_missing_is_noted() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let trace = path.join("events.trace");
+    for (options, what) in [
+        (&["--ioengine=io_uring"][..], "16 requests of io_uring are not counted"),
+        (&["--ioengine=io_uring", "--sqthread_poll=1"], "16 requests of io_uring are not counted"),
+        (&["--ioengine=libaio"], "16 requests of io_submit (libaio) are not counted"),
+    ] {
+        let mut fio = command(binary());
+        fio.args(["trace", "record", "-o"]).arg(&trace).args([
+            "--",
+            "fio",
+            "--name=a",
+            "--size=64k",
+            "--bs=4k",
+        ]);
+        let got =
+            output(fio.args(["--rw=write", "--fallocate=none"]).args(options).current_dir(&path)).unwrap();
+        let said = String::from_utf8_lossy(&got.stderr);
+        assert!(got.status.success() && said.contains(what), "{options:?}: {said}");
+        for reads in [&["show"][..], &["analyze"], &["cachesim"], &["report"]] {
+            let got = output(command(binary()).arg("trace").args(reads).arg(&trace)).unwrap();
+            let said = String::from_utf8_lossy(&got.stderr);
+            assert_eq!(said.matches(what).count(), 1, "{reads:?}: {said}");
+        }
+    }
+}
+
 /// Promise: what the kernel copies is read here and written there, at the file's position or the
 /// one that was given.
 #[test]
@@ -273,6 +360,24 @@ os.close(a); os.close(b)",
             "run+write+append written=20 calls=2 path=\"a\"",
             "close+write+append size=32 position=25 written=7 calls=1 path=\"a\"",
             "close+write+append size=32 position=20 written=5 calls=1 path=\"a\"",
+        ],
+    );
+}
+
+/// Promise: a file that is changed to be appended to while it is open is recorded as such from then
+/// on, and where its bytes went.
+#[test]
+fn appended_from_now_on() {
+    expect(
+        "import fcntl
+f = os.open('a', os.O_WRONLY | os.O_CREAT); os.write(f, b'1' * 10)
+fcntl.fcntl(f, fcntl.F_SETFL, os.O_APPEND); os.lseek(f, 0, 0); os.write(f, b'2' * 5)
+fcntl.fcntl(f, fcntl.F_SETFL, 0); os.lseek(f, 0, 0); os.write(f, b'3' * 4); os.close(f)",
+        &[
+            "create+write path=\"a\"",
+            "seek+write+append written=10 calls=1 path=\"a\"",
+            "seek+write position=10 written=5 calls=1 path=\"a\"",
+            "close+write size=15 written=4 calls=1 path=\"a\"",
         ],
     );
 }

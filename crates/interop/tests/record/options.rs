@@ -261,3 +261,43 @@ fn killed() {
     recorder.end();
     assert_eq!(recorder.events(), MADE);
 }
+
+/// Promise: if the disk with the trace is full, the recorder says so while the command runs, which
+/// goes on; its exit code is then 1, and what was recorded before can be read.
+#[test]
+fn full_disk() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    for name in ["work", "full"] {
+        fs::create_dir(path.join(name)).unwrap();
+    }
+    let script = "import os, sys, time
+def make(name):
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT))
+make('first')
+end = time.monotonic() + 100
+# Until the first checkpoint.
+time.sleep(2)
+n = 0
+while 'no space left' not in open('../said').read():
+    for _ in range(1000):
+        n += 1
+        make(f'a{n * 7919 % 100003}'); os.unlink(f'a{n * 7919 % 100003}')
+    if time.monotonic() > end: sys.exit('nothing was said')
+make('after')";
+    let shell = "mount -t tmpfs -o size=400k none full; cd work; code=0
+\"$0\" trace record -o ../full/events.trace --path \"$PWD\" -- /usr/bin/python3 -I -c \"$1\" 2>../said || code=$?
+echo $code >> ../said; cat ../full/events.trace > ../events.trace";
+    run(command("unshare")
+        .args(["--mount", "sh", "-ec", shell])
+        .arg(binary())
+        .arg(script)
+        .current_dir(&path))
+    .unwrap();
+    let said = fs::read_to_string(path.join("said")).unwrap();
+    assert!(said.contains("full/events.trace: no space left on device"), "{said}");
+    assert!(said.contains("the command goes on, unrecorded") && said.ends_with("\n1\n"), "{said}");
+    assert!(path.join("work/after").exists());
+    let events = shown(&path.join("events.trace"), &path.join("work"));
+    assert_eq!(events[0], "create+write path=\"first\"");
+}

@@ -10,6 +10,7 @@
 #define O_DSYNC 010000
 #define O_DIRECT 040000
 #define S_IFMT 0170000
+#define S_IFCHR 0020000
 #define S_IFDIR 0040000
 #define S_IFREG 0100000
 #define SB_KERNMOUNT (1 << 22)
@@ -109,8 +110,6 @@ struct file___referenced {
 };
 #pragma clang attribute pop
 
-#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
-
 /* How many references there are to a file: as many as descriptors, or a few more. */
 ALWAYS u32 references(struct file *file)
 {
@@ -209,24 +208,24 @@ ONCE int leave(u64 key, u32 flags)
 	return 0;
 }
 
+/* How bytes are moved, which a program may change while a file is open. */
+ALWAYS u32 ways(u32 flags)
+{
+	return (flags & O_APPEND ? F_APPEND : 0) | (flags & O_DIRECT ? F_DIRECT : 0);
+}
+
 /* Begins to follow a file: enters it, and tells of it. */
 ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 {
 	struct file *file = AS(struct file, key);
 	struct inode *inode = file->f_inode;
-	u32 mode = file->f_mode, how = file->f_flags, device = inode->i_sb->s_dev;
-	if (mode & FMODE_PATH || !is_data(inode))
-		return 0;
-	if (BY_DEVICE && device != DEVICE)
+	u32 mode = file->f_mode, how = file->f_flags, device = device_of(inode);
+	if (mode & FMODE_PATH || !is_data(inode) || is_elsewhere(inode))
 		return 0;
 	if (inode->i_sb->s_flags & (SB_KERNMOUNT | SB_NOUSER))
 		return 0;
 	u32 is_directory = (inode->i_mode & S_IFMT) == S_IFDIR;
-	u32 flags = more | (mode & (FMODE_READ | FMODE_WRITE));
-	if (how & O_APPEND)
-		flags |= F_APPEND;
-	if (how & O_DIRECT)
-		flags |= F_DIRECT;
+	u32 flags = more | (mode & (FMODE_READ | FMODE_WRITE)) | ways(how);
 	if (is_directory)
 		flags |= F_DIRECTORY;
 	if (mode & FMODE_CREATED)

@@ -32,6 +32,7 @@ struct qstr {
 struct super_block {
 	u32 s_dev;
 	unsigned long s_flags;
+	unsigned long s_magic;
 };
 
 struct inode {
@@ -88,6 +89,7 @@ struct files_struct {
 };
 
 struct fs_struct {
+	struct path root;
 	struct path pwd;
 };
 
@@ -117,6 +119,23 @@ struct linux_binprm {
 	struct file *file;
 };
 
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct io_kiocb {
+	u8 opcode;
+};
+
+struct btrfs_root {
+	u32 anon_dev;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
+};
+
 #pragma clang attribute pop
 
 struct bpf_spin_lock {
@@ -141,6 +160,7 @@ static void *(*const ring_reserve)(void *ring, u64 size, u64 flags) = (void *)13
 static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*const ring_query)(void *ring, u64 what) = (void *)134;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static long (*const find_mapping)(struct task_struct *, u64 address, void *body, void *context, u64 flags) = (void *)180;
 static long (*const loop)(u32 times, void *body, void *context, u64 flags) = (void *)181;
 
 /* How a map is declared: the loader reads types and numbers out of BTF. */
@@ -178,6 +198,7 @@ ALWAYS u64 number(const void *address)
 }
 
 #define AS(type, address) ((type *)typed((const void *)(address), __builtin_btf_type_id(*(type *)0, 1)))
+#define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define GET(pointer, field) (AS(typeof(*(pointer)), pointer)->field)
 
 /* Of pointers that it trusts the verifier looks up every step by name among all that the kernel has: hence not these. */

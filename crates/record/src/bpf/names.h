@@ -2,8 +2,9 @@
 #pragma once
 #include "state.h"
 
-/* More components than this, and the name begins in the middle. */
-#define DEPTH 128
+/* As many components as fit into a text. */
+#define DEPTH (TEXT_MAX / 2)
+#define BTRFS_MAGIC 0x9123683e
 
 ALWAYS struct told *scratch(void)
 {
@@ -43,11 +44,39 @@ ALWAYS void put_name(struct told *told, struct dentry *dentry)
 	told->event.length = length;
 }
 
+/* The device of a file as `stat` says it: on btrfs each subvolume has its own, and inode numbers of its own. */
+ALWAYS u32 device_of(struct inode *inode)
+{
+	struct super_block *super = GET(inode, i_sb);
+	if (HAS(struct btrfs_root, anon_dev) && GET(super, s_magic) == BTRFS_MAGIC) {
+		u64 offset = __builtin_preserve_field_info(((struct btrfs_inode *)0)->vfs_inode, 0);
+		struct btrfs_root *root = AS(struct btrfs_inode, (u64)inode - offset)->root;
+		u32 device = GET(root, anon_dev);
+		if (device)
+			return device;
+	}
+	return GET(super, s_dev);
+}
+
+/* Whether the file is on another file system than the one that is wanted. */
+ALWAYS int is_elsewhere(struct inode *inode)
+{
+	return BY_DEVICE && GET(GET(inode, i_sb), s_dev) != DEVICE;
+}
+
 /* The way from a directory up to the root. */
 struct way {
 	struct vfsmount *mount;
 	struct dentry *dentry;
+	u32 is_whole;
 };
+
+#define MOUNT_OFFSET __builtin_preserve_field_info(((struct mount *)0)->mnt, 0)
+
+ALWAYS struct mount *mount_of(struct vfsmount *mount)
+{
+	return (struct mount *)((u64)mount - MOUNT_OFFSET);
+}
 
 /* One step of it, which adds a name to the text; 1 ends it. */
 static long step_up(u32 index, struct way *way)
@@ -62,13 +91,14 @@ static long step_up(u32 index, struct way *way)
 		return 1;
 	if (dentry == GET(mount, mnt_root) || dentry == parent) {
 		/* The root of a mount: on from where it is mounted. */
-		u64 offset = __builtin_preserve_field_info(((struct mount *)0)->mnt, 0);
-		struct mount *whole = (struct mount *)((u64)mount - offset);
+		struct mount *whole = mount_of(mount);
 		struct mount *under = GET(whole, mnt_parent);
-		if (!under || under == whole)
+		if (!under || under == whole) {
+			way->is_whole = 1;
 			return 1;
+		}
 		way->dentry = GET(whole, mnt_mountpoint);
-		way->mount = (struct vfsmount *)((u64)under + offset);
+		way->mount = (struct vfsmount *)((u64)under + MOUNT_OFFSET);
 		return 0;
 	}
 	struct qstr name = GET(dentry, d_name);
@@ -93,6 +123,9 @@ ONCE int send_place(u64 mount, u64 dentry, u64 number)
 	struct way way = { .mount = (struct vfsmount *)mount, .dentry = (struct dentry *)dentry };
 	loop(DEPTH, step_up, &way, 0);
 	told->event.base = number;
+	told->event.device = device_of(GET((struct dentry *)dentry, d_inode));
+	if (!way.is_whole)
+		told->event.flags = F_CUT;
 	send(told);
 	return 0;
 }

@@ -15,6 +15,21 @@ ALWAYS u64 start_of(s64 descriptor)
 	return file ? place_of(file->f_path.mnt, file->f_path.dentry) : 0;
 }
 
+/* Where an absolute path starts: 0, unless the process has a root of its own (chroot). */
+ALWAYS u64 root(void)
+{
+	struct fs_struct *fs = self()->fs;
+	struct vfsmount *mount = fs->root.mnt;
+	struct dentry *dentry = fs->root.dentry;
+	if (dentry == GET(mount, mnt_root)) {
+		/* The root of all mounts, or what is mounted on it. */
+		struct mount *under = GET(mount_of(mount), mnt_parent);
+		if (under == GET(under, mnt_parent) && GET(mount_of(mount), mnt_mountpoint) == GET(under, mnt.mnt_root))
+			return 0;
+	}
+	return place_of(mount, dentry);
+}
+
 /* What a call on one or two names says; each name with the directory that it starts at. */
 struct named {
 	s64 at;
@@ -33,19 +48,15 @@ APART int tell_paths(u8 kind, struct named *names)
 {
 	if (!names || !is_wanted())
 		return 0;
-	if (BY_DEVICE && names->inode && names->device != DEVICE)
-		return 0;
 	s64 at = names->at, second_at = names->second_at;
 	const char *first = (const char *)names->first, *second = (const char *)names->second;
 	char c = 0;
 	u64 base = 0, second_base = 0;
 	read_user(&c, 1, first);
-	if (c != '/')
-		base = start_of(at);
+	base = c == '/' ? root() : start_of(at);
 	if (second) {
 		read_user(&c, 1, second);
-		if (c != '/')
-			second_base = start_of(second_at);
+		second_base = c == '/' ? root() : start_of(second_at);
 	}
 	struct told *told = scratch();
 	if (!told)

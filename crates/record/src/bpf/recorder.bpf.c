@@ -17,14 +17,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 enum call {
 	READ = 0, WRITE = 1, CALL_OPEN = 2, CALL_CLOSE = 3, STAT_CALL = 4, FSTAT = 5, LSTAT = 6, LSEEK = 8, MMAP = 9, PREAD = 17,
-	PWRITE = 18, READV = 19, WRITEV = 20, ACCESS_CALL = 21, DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
-	GETDENTS = 78, CHDIR_CALL = 80, FCHDIR = 81, RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87,
+	PWRITE = 18, READV = 19, WRITEV = 20, ACCESS_CALL = 21, MSYNC = 26, DUP = 32, DUP2 = 33, SENDFILE = 40, FCNTL = 72, FSYNC = 74, FDATASYNC = 75, TRUNCATE_PATH = 76, FTRUNCATE = 77,
+	GETDENTS = 78, CHDIR_CALL = 80, FCHDIR = 81, SYNC_CALL = 162, IO_SUBMIT = 209, SYNCFS = 306, RENAME_CALL = 82, MKDIR_CALL = 83, RMDIR_CALL = 84, CREAT = 85, LINK_CALL = 86, UNLINK_CALL = 87,
 	SYMLINK_CALL = 88, READLINK_CALL = 89, CHMOD_CALL = 90, FCHMOD = 91, CHOWN_CALL = 92, FCHOWN = 93, LCHOWN = 94,
 	UTIME_CALL = 132, GETDENTS64 = 217, UTIMES = 235, OPENAT = 257, MKDIRAT = 258, FCHOWNAT = 260, FUTIMESAT = 261,
 	NEWFSTATAT = 262, UNLINKAT = 263, RENAMEAT = 264, LINKAT = 265, SYMLINKAT = 266, READLINKAT = 267, FCHMODAT = 268,
 	FACCESSAT = 269, SPLICE = 275, SYNC_FILE_RANGE = 277, UTIMENSAT = 280, DUP3 = 292, PREADV = 295, PWRITEV = 296,
 	RENAMEAT2 = 316, COPY_FILE_RANGE = 326, PREADV2 = 327, PWRITEV2 = 328, STATX = 332,
-	IO_URING_ENTER = 426, CLOSE_RANGE = 436,
+	CLOSE_RANGE = 436,
 	OPENAT2 = 437, PIDFD_GETFD = 438, FACCESSAT2 = 439, FCHMODAT2 = 452,
 };
 
@@ -32,7 +32,16 @@ enum call {
 #define O_TMPFILE 020000000
 #define F_DUPFD 0
 #define F_DUPFD_CLOEXEC 1030
+#define F_SETFL 4
 #define SYNC_FILE_RANGE_WRITE 2
+#define RWF_DSYNC 2
+#define RWF_SYNC 4
+#define MS_SYNC 4
+/*
+ * Requests of io_uring on files, by the bits of their numbers: reads and writes (1, 2, 4, 5, 22, 23, 60, 61), syncs (3, 8), changes of
+ * size (17, 55), opens (18, 28), statx (21), splice (30), and changes of names (35 to 39).
+ */
+#define FILE_REQUESTS 0x308000f850e6013eull
 #define MAP_SHARED 1
 #define MAP_ANONYMOUS 0x20
 #define PROT_WRITE 2
@@ -49,41 +58,9 @@ struct walk {
 	u32 first;
 	u32 last;
 	u32 flags;    /* of the closes */
-	u32 arriving; /* descriptors come, instead of going */
+	enum { GOING, ARRIVING, SYNCED } what; /* descriptors go, or come, or all of their files are written out */
+	u64 super;    /* synced only on this file system; 0 for all */
 };
-
-static long walk_word(u32 index, struct walk *walk)
-{
-	u64 word = 0, chosen = ~0ull;
-	read_kernel(&word, sizeof(word), (void *)(walk->open + index * 8ull));
-	if (walk->chosen)
-		read_kernel(&chosen, sizeof(chosen), (void *)(walk->chosen + index * 8ull));
-	word &= chosen;
-	for (u32 bit = 0; bit < 64; bit++) {
-		u32 descriptor = index * 64 + bit;
-		if (!(word >> bit))
-			break;
-		if (!(word >> bit & 1) || descriptor < walk->first || descriptor > walk->last)
-			continue;
-		struct file *file = file_at(walk->files + descriptor * 8ull);
-		if (!walk->arriving) {
-			leave(number(file), walk->flags);
-			continue;
-		}
-		struct open_file *open = known(number(file));
-		if (open)
-			__sync_fetch_and_add(&open->descriptors, 1);
-	}
-	return 0;
-}
-
-ALWAYS void walk_all(struct fdtable *table, struct walk *walk)
-{
-	walk->files = (u64)table->fd;
-	walk->open = (u64)table->open_fds;
-	u32 words = (table->max_fds + 63) / 64;
-	loop(words, walk_word, walk, 0);
-}
 
 /* Ends a run of an open file, so that a sync or a truncation stands between what came before it and what comes after it. */
 ALWAYS void end_run(struct open_file *open, struct run *run)
@@ -102,21 +79,139 @@ ALWAYS void end_run(struct open_file *open, struct run *run)
 		tell_run(open, &ended);
 }
 
+/* Ends both runs of an open file. */
+ONCE int end_runs(u64 key)
+{
+	struct open_file *open = known(key);
+	if (!open)
+		return 0;
+	end_run(open, &open->other);
+	end_run(open, &open->here);
+	return 0;
+}
+
+static long walk_word(u32 index, struct walk *walk)
+{
+	u64 word = 0, chosen = ~0ull;
+	read_kernel(&word, sizeof(word), (void *)(walk->open + index * 8ull));
+	if (walk->chosen)
+		read_kernel(&chosen, sizeof(chosen), (void *)(walk->chosen + index * 8ull));
+	word &= chosen;
+	for (u32 bit = 0; bit < 64; bit++) {
+		u32 descriptor = index * 64 + bit;
+		if (!(word >> bit))
+			break;
+		if (!(word >> bit & 1) || descriptor < walk->first || descriptor > walk->last)
+			continue;
+		struct file *file = file_at(walk->files + descriptor * 8ull);
+		struct open_file *open;
+		switch (walk->what) {
+		case GOING:
+			leave(number(file), walk->flags);
+			break;
+		case ARRIVING:
+			open = known(number(file));
+			if (open)
+				__sync_fetch_and_add(&open->descriptors, 1);
+			break;
+		case SYNCED:
+			if (!walk->super || walk->super == number(file->f_inode->i_sb))
+				end_runs(number(file));
+			break;
+		}
+	}
+	return 0;
+}
+
+ALWAYS void walk_all(struct fdtable *table, struct walk *walk)
+{
+	walk->files = (u64)table->fd;
+	walk->open = (u64)table->open_fds;
+	u32 words = (table->max_fds + 63) / 64;
+	loop(words, walk_word, walk, 0);
+}
+
 APART int changed(u64 descriptor, u8 kind)
 {
 	struct open_file *open = open_of(descriptor, 0);
 	if (!open)
 		return 0;
-	if (kind == SYNC || kind == TRUNCATE) {
-		end_run(open, &open->other);
-		end_run(open, &open->here);
-	}
+	if (kind == SYNC || kind == TRUNCATE)
+		end_runs(open->file);
 	struct wire *event = begin(open, kind, 0);
 	if (event) {
 		if (kind == TRUNCATE || kind == STAT)
 			event->size = AS(struct inode, open->address)->i_size;
 		end(event);
 	}
+	return 0;
+}
+
+/*
+ * Everything was written out, or what the file system of a file has: a sync of no file, on its device or none. Of the runs that it ends
+ * only those of this process are told before it: no other's may be touched (is_own).
+ */
+APART int all_synced(struct file *file)
+{
+	if (!is_wanted() || (file && is_elsewhere(GET(file, f_inode))))
+		return 0;
+	struct open_file none = { .device = file ? device_of(GET(file, f_inode)) : 0 };
+	struct walk walk = { .last = ~0u, .what = SYNCED, .super = file ? number(GET(GET(file, f_inode), i_sb)) : 0 };
+	walk_all(self()->files->fdt, &walk);
+	struct wire *event = begin(&none, SYNC, 0);
+	if (event)
+		end(event);
+	return 0;
+}
+
+/* Tells of a file that is in use without a descriptor. */
+ONCE int tell_file(u8 kind, u64 key)
+{
+	struct file *file = AS(struct file, key);
+	struct inode *inode = file->f_inode;
+	struct dentry *dentry = file->f_path.dentry;
+	if (!is_wanted() || is_elsewhere(inode))
+		return 0;
+	u64 base = place_of(file->f_path.mnt, dentry->d_parent);
+	struct told *told = scratch();
+	if (!told)
+		return 0;
+	__builtin_memset(&told->event, 0, sizeof(told->event));
+	who(&told->event, kind);
+	told->event.device = device_of(inode);
+	told->event.inode = inode->i_ino;
+	told->event.size = kind == EXEC ? inode->i_size : 0;
+	told->event.base = base;
+	put_name(told, dentry);
+	send(told);
+	return 0;
+}
+
+static long take_file(struct task_struct *task, struct vm_area_struct *area, u64 *file)
+{
+	*file = number(AS(struct vm_area_struct, number(area))->vm_file);
+	return 0;
+}
+
+/* What was written to a mapping was written out. Of its file there may be no descriptor any more. */
+APART int mapping_synced(u64 address)
+{
+	u64 key = 0;
+	if (!may_matter())
+		return 0;
+	find_mapping(current_task(), address, take_file, &key, 0);
+	if (!key)
+		return 0;
+	struct open_file *open = known(key);
+	if (!open) {
+		if (is_data(AS(struct file, key)->f_inode))
+			tell_file(SYNC, key);
+		return 0;
+	}
+	end_runs(key);
+	struct wire *event = begin(open, SYNC, 0);
+	if (event)
+		end(event);
 	return 0;
 }
 
@@ -348,6 +443,18 @@ APART int doubled(u64 descriptor)
 	return 0;
 }
 
+/* The flags of an open file may have changed, for what is done with it from now on. */
+APART int ways_changed(u64 descriptor)
+{
+	struct file *file = file_of(descriptor);
+	if (!file || !may_matter())
+		return 0;
+	struct open_file *open = known(number(file));
+	if (open)
+		open->flags = (open->flags & ~(u32)(F_APPEND | F_DIRECT)) | ways(file->f_flags);
+	return 0;
+}
+
 /* Programs of 32 bits have other numbers for their calls; they are only counted. */
 ALWAYS int is_foreign(struct pt_regs *regs)
 {
@@ -407,6 +514,9 @@ int call_ends(u64 *context)
 			moved(first, result, F_WRITTEN);
 		else
 			moved_at(first, regs->r10, result, F_WRITTEN);
+		/* With O_DSYNC the write itself has been told as a sync. */
+		if (result && regs->r9 & (RWF_DSYNC | RWF_SYNC) && !(GET(file_of(first), f_flags) & O_DSYNC))
+			changed(first, SYNC);
 		break;
 	case SENDFILE:
 		moved_by(regs->si, regs->dx, result, 0);
@@ -490,6 +600,12 @@ int call_ends(u64 *context)
 	case FDATASYNC:
 		changed(first, SYNC);
 		break;
+	case SYNC_CALL:
+		all_synced(0);
+		break;
+	case SYNCFS:
+		all_synced(file_of(first));
+		break;
 	case SYNC_FILE_RANGE:
 		if (regs->r10 & SYNC_FILE_RANGE_WRITE)
 			changed(first, SYNC);
@@ -497,6 +613,8 @@ int call_ends(u64 *context)
 	case FCNTL:
 		if (regs->si == F_DUPFD || regs->si == F_DUPFD_CLOEXEC)
 			doubled(result);
+		else if (regs->si == F_SETFL)
+			ways_changed(first);
 		break;
 	case DUP:
 	case DUP3:
@@ -543,11 +661,25 @@ int call_ends(u64 *context)
 	case LINKAT:
 		two_paths(LINK, 0, first, regs->si, regs->dx, regs->r10);
 		break;
-	case IO_URING_ENTER:
+	case IO_SUBMIT:
 		if (is_wanted())
-			count(URING);
+			count_all(AIO, result);
+		break;
+	case MSYNC:
+		if (regs->dx & MS_SYNC)
+			mapping_synced(first);
 		break;
 	}
+	return 0;
+}
+
+/* Requests of io_uring, also those that a thread of the kernel takes (SQPOLL), which is one of the process. */
+SEC("tp_btf/io_uring_submit_req")
+int request_starts(u64 *context)
+{
+	u8 code = AS(struct io_kiocb, context[0])->opcode;
+	if (code < 64 && FILE_REQUESTS >> code & 1 && is_wanted())
+		count(URING);
 	return 0;
 }
 
@@ -610,7 +742,7 @@ int process_starts(u64 *context)
 			map_set(&SHARED, &key, &one, 0);
 		return 0;
 	}
-	struct walk walk = { .last = ~0u, .arriving = 1 };
+	struct walk walk = { .last = ~0u, .what = ARRIVING };
 	walk_all(files->fdt, &walk);
 	return 0;
 }
@@ -629,25 +761,7 @@ int program_replaced(u64 *context)
 SEC("tp_btf/sched_process_exec")
 int program_loaded(u64 *context)
 {
-	struct file *file = AS(struct linux_binprm, context[2])->file;
-	struct inode *inode = file->f_inode;
-	struct dentry *dentry = file->f_path.dentry;
-	u32 device = inode->i_sb->s_dev;
-	if (!is_wanted() || (BY_DEVICE && device != DEVICE))
-		return 0;
-	u64 base = place_of(file->f_path.mnt, dentry->d_parent);
-	struct told *told = scratch();
-	if (!told)
-		return 0;
-	__builtin_memset(&told->event, 0, sizeof(told->event));
-	who(&told->event, EXEC);
-	told->event.device = device;
-	told->event.inode = inode->i_ino;
-	told->event.size = inode->i_size;
-	told->event.base = base;
-	put_name(told, dentry);
-	send(told);
-	return 0;
+	return tell_file(EXEC, number(AS(struct linux_binprm, context[2])->file));
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -681,9 +795,10 @@ int name_goes(u64 *context)
 	if (!is_wanted())
 		return 0;
 	struct inode *inode = dentry->d_inode;
-	if (!inode)
+	/* Overlayfs removes the devices by which it had hidden files. */
+	if (!inode || (inode->i_mode & S_IFMT) == S_IFCHR)
 		return 0;
-	struct pending pending = { .inode = inode->i_ino, .size = inode->i_size, .device = inode->i_sb->s_dev };
+	struct pending pending = { .inode = inode->i_ino, .size = inode->i_size, .device = device_of(inode) };
 	if (inode->i_nlink == 1)
 		pending.flags = F_LAST;
 	u32 thread = current_pid_tgid();

@@ -113,7 +113,7 @@ struct {
 } SCRATCH SEC(".maps");
 
 /* What could not be told. */
-enum count { LOST, URING, FOREIGN, COUNTS };
+enum count { LOST, URING, FOREIGN, AIO, COUNTS };
 struct {
 	NUMBER(type, MAP_PERCPU_ARRAY);
 	NUMBER(max_entries, COUNTS);
@@ -138,11 +138,16 @@ u64 last_open = 0;
 s64 entries = 0;
 u64 last_place = 0;
 
-ALWAYS void count(u32 what)
+ALWAYS void count_all(u32 what, u64 number)
 {
 	u64 *value = map_get(&MISSED, &what);
 	if (value)
-		*value += 1;
+		*value += number;
+}
+
+ALWAYS void count(u32 what)
+{
+	count_all(what, 1);
 }
 
 /* Whether what the current process does with files not yet known is to be told. */

@@ -8,7 +8,7 @@
 enum kind {
 	OPEN, CREATE, CLOSE, SEEK, RUN, UNLINK, TRUNCATE, RENAME, EXEC, MKDIR, RMDIR, SYNC, STAT, ACCESS, READLINK, LIST, CHDIR,
 	CHMOD, CHOWN, UTIME, LINK, SYMLINK,
-	DIRECTORY, /* no event: `base` stands for the directory in `text`, whose components come last first */
+	DIRECTORY, /* no event: `base` stands for the directory in `text`, whose components come last first, on `device` */
 };
 
 /* Flags of docs/SPEC-trace.md, and ours above them. */
@@ -18,6 +18,7 @@ enum flag {
 	F_BEFORE = 1 << 11, F_DIRECT = 1 << 12, F_FAILED = 1 << 13,
 	F_WRITTEN = 1 << 30, /* the bytes of the run were written, not read */
 	F_SWAPPED = 1 << 28, /* of a rename: both names were there, and changed places */
+	F_CUT = 1 << 27,     /* of a directory: its name is too long, and lacks its beginning */
 };
 
 struct wire {
@@ -27,7 +28,7 @@ struct wire {
 	u64 size;
 	u64 position;
 	u64 bytes;
-	u64 base;  /* the directory that the first name in the text begins at; 0 for a whole one or none */
+	u64 base;  /* the directory that the first name in the text begins at, or the root for a whole one; 0 for the system's root, or none */
 	u64 other; /* new position of a seek; links of the file at a close; the directory that the second name begins at */
 	u32 device;
 	u32 user;

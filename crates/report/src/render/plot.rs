@@ -1,6 +1,7 @@
 //! Figures on a terminal: curves as marks on a grid of characters, bars as rows of blocks.
 
 use super::axis::Axis;
+use super::table::pad;
 use super::wrapped;
 use crate::outcome::{Figure, Mark, Plot, Series, Unit};
 use std::fmt::Write;
@@ -178,7 +179,9 @@ fn bars(y: &str, groups: &[String], series: &[(String, Vec<f64>)]) -> String {
             let name = if series.len() > 1 { name.as_str() } else { "" };
             let _ = writeln!(
                 out,
-                "  {group:<outer$}  {name:<inner$} │{} {}",
+                "  {}  {} │{} {}",
+                pad(group, outer, true),
+                pad(name, inner, true),
                 bar(if top > 0.0 { value / top * as_f64(MAX_LENGTH) } else { 0.0 }),
                 label(value)
             );
@@ -226,6 +229,15 @@ mod tests {
         assert!(lines[3].starts_with("     100 │") && lines[3].ends_with('●'), "{plot}");
         assert!(lines[3 + LINES - 1].starts_with("       0 │●"), "{plot}");
         assert_eq!(plot.matches('●').count(), COLUMNS + 1);
+    }
+
+    /// Promise: the names of groups and of bars may have any length.
+    #[test]
+    fn long_names() {
+        let (group, name) = ("g".repeat(70_000), "n".repeat(70_000));
+        let series = [(name.clone(), vec![1.0]), ("short".into(), vec![1.0])];
+        let text = bars("y", std::slice::from_ref(&group), &series);
+        assert!(text.contains(&format!("  {group}  {name} │")), "{}", text.len());
     }
 
     /// Promise: the lengths of bars are proportional to their numbers, and empty figures are drawn

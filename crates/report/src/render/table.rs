@@ -266,7 +266,7 @@ fn is_text(table: &Table, c: usize) -> bool {
 }
 
 /// Widens a text to `width` columns. (The macros of the language stop at 65,535.)
-fn pad(text: &str, width: usize, left: bool) -> String {
+pub(super) fn pad(text: &str, width: usize, left: bool) -> String {
     let space = " ".repeat(width.saturating_sub(text.chars().count()));
     if left { text.to_owned() + &space } else { space + text }
 }

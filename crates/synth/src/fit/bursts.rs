@@ -146,6 +146,7 @@ impl<'a> Pass<'a> {
         }
         match event.kind {
             Kind::Open | Kind::Create if event.open != 0 => self.open(event, batch),
+            Kind::Sync if event.is_sync_of_all() => {}
             Kind::Close | Kind::Seek | Kind::Run | Kind::Sync => self.run(event),
             Kind::Unlink if event.flags.has(Flags::LAST) => self.remove(event, batch),
             Kind::Truncate => {

@@ -16,7 +16,7 @@ mod outcome;
 mod perform;
 
 pub use directory::Directory;
-pub use names::{Name, population};
+pub use names::{Name, Population, population};
 pub use outcome::{Call, Timings};
 pub use perform::{Pace, Replay, Settings};
 

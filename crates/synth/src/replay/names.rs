@@ -54,7 +54,7 @@ impl Names {
     /// missed the end of the old one).
     pub fn find(&mut self, event: &Event) -> Found {
         let names = matches!(event.kind, Kind::Mkdir | Kind::Rmdir) || event.flags.has(Flags::DIRECTORY);
-        if names || event.kind == Kind::Unlink && !event.flags.has(Flags::LAST) {
+        if names || event.is_sync_of_all() || event.kind == Kind::Unlink && !event.flags.has(Flags::LAST) {
             return Found::Nothing;
         }
         if event.kind != Kind::Create
@@ -98,17 +98,40 @@ pub(super) const fn size_before(event: &Event) -> u64 {
     }
 }
 
-/// Returns the files that must exist before the rest of a trace can be replayed, with their sizes
-/// in bytes: those that the trace mentions but does not create. Memory holds an entry for each.
+/// What a replay needs where it takes place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Population {
+    /// The files that must exist before, with their sizes in bytes: those that the trace mentions
+    /// but does not create.
+    pub files: Vec<(Name, u64)>,
+    /// Number of bytes of the longest run that is written.
+    pub longest_write: u64,
+}
+
+impl Population {
+    /// Returns the number of bytes that must be free, as far as it is known before the replay: for
+    /// the files that must exist, and for the longest run.
+    #[must_use]
+    pub fn space(&self) -> u64 {
+        let sizes = self.files.iter().map(|&(_, size)| size);
+        sizes.fold(self.longest_write, u64::saturating_add)
+    }
+}
+
+/// Returns what must exist before the rest of a trace can be replayed. Memory holds an entry for
+/// each file.
 ///
 /// # Errors
 /// Errors of the source.
-pub fn population(source: &mut dyn Source) -> Result<Vec<(Name, u64)>> {
-    let (mut names, mut found, mut batch) = (Names::default(), Vec::new(), Batch::default());
+pub fn population(source: &mut dyn Source) -> Result<Population> {
+    let (mut names, mut found, mut batch) = (Names::default(), Population::default(), Batch::default());
     while source.next(&mut batch)? {
         for event in &batch.events {
             if let Found::Old(name) = names.find(event) {
-                found.push((name, size_before(event)));
+                found.files.push((name, size_before(event)));
+            }
+            if !event.flags.has(Flags::MAPPED) {
+                found.longest_write = found.longest_write.max(event.written);
             }
             if event.kind == Kind::Unlink && event.flags.has(Flags::LAST) {
                 names.forget(event.file);

@@ -214,6 +214,10 @@ impl<'a, T: Target> Replay<'a, T> {
             } else {
                 let read = self.timed(Call::Read, part as u64, |target| target.read(open, position, part))?;
                 self.timings.short += u64::from(read < part);
+                if read == 0 {
+                    // There is no more in the file, however much the trace says.
+                    break;
+                }
             }
             done += part as u64;
         }

@@ -78,7 +78,7 @@ fn sizes(path: &Path) -> Vec<u64> {
 fn replayed(events: &[Event]) -> (Vec<u64>, Timings) {
     let dir = tempfile::tempdir().unwrap();
     let mut target = Directory::new(dir.path()).unwrap();
-    for (name, size) in population(&mut MemorySource(events.to_vec())).unwrap() {
+    for (name, size) in population(&mut MemorySource(events.to_vec())).unwrap().files {
         target.make(name, size).unwrap();
     }
     let mut replay = Replay::new(target, &SystemClock, FULL_SPEED);
@@ -86,6 +86,27 @@ fn replayed(events: &[Event]) -> (Vec<u64>, Timings) {
     replay.take(&batch).unwrap();
     let (_, timings) = replay.finish().unwrap();
     (sizes(dir.path()), timings)
+}
+
+/// Promise: a run that is longer than its file is read only as far as the file goes, and what a
+/// replay needs can be asked before, however absurd it is.
+#[test]
+fn absurd_runs() {
+    let file = |inode| FileId { device: 1, inode };
+    let open = Event { kind: Kind::Open, size: 5000, file: file(1), open: 1, ..Event::default() };
+    let run = Event { kind: Kind::Run, read: 1 << 63, ..open };
+    let (sizes, timings) = replayed(&[open, run]);
+    assert_eq!((sizes, timings.short), (vec![5000], 2));
+    let written = Event { kind: Kind::Close, size: 0, written: 1 << 44, ..open };
+    let large = Event { kind: Kind::Stat, size: u64::MAX - 7, file: file(2), open: 0, ..open };
+    for (events, space) in [
+        (vec![open], 5000),
+        (vec![open, run], 5000),
+        (vec![open, written], 5000 + (1 << 44)),
+        (vec![open, large], u64::MAX),
+    ] {
+        assert_eq!(population(&mut MemorySource(events)).unwrap().space(), space);
+    }
 }
 
 /// Returns a random trace of a few files with all kinds of events.

@@ -9,6 +9,7 @@
 //! can start again use [`Writer`] and must call [`Writer::finish`].
 
 mod column;
+mod contained;
 mod live;
 mod pages;
 mod prefix;

@@ -1,6 +1,7 @@
 //! Finds how much of a file is a Parquet file: all of it, or the part before the last checkpoint of
 //! an unfinished one.
 
+use super::contained::contained;
 use bytes::Bytes;
 use parquet::file::reader::{ChunkReader, Length, SerializedFileReader};
 use std::fs::File;
@@ -50,7 +51,8 @@ impl Prefix {
             let places = window.windows(MAGIC.len()).enumerate().rev().filter(|(_, bytes)| bytes == MAGIC);
             for (at, _) in places {
                 let len = start + (at + MAGIC.len()) as u64;
-                if let Ok(reader) = SerializedFileReader::new(Self { file: self.file.try_clone()?, len }) {
+                let prefix = Self { file: self.file.try_clone()?, len };
+                if let Ok(Ok(reader)) = contained(|| SerializedFileReader::new(prefix)) {
                     return Ok(Some(reader));
                 }
                 chances -= 1;

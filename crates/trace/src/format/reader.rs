@@ -1,6 +1,7 @@
 //! Reads traces.
 
 use super::column::{COLUMNS, Column, Columns};
+use super::contained::contained;
 use super::pages::Pages;
 use super::prefix::{MAGIC, Prefix};
 use super::sums;
@@ -73,7 +74,9 @@ impl Reader {
         let whole = Prefix::whole(file).map_err(|e| Error::io(path, e))?;
         let has_end = whole.has_end().map_err(|e| Error::io(path, e))?;
         let file = if has_end {
-            SerializedFileReader::new(whole).map_err(|e| problem(path, "footer", e))?
+            contained(|| SerializedFileReader::new(whole))
+                .map_err(|what| Error::malformed(path, "footer", what))?
+                .map_err(|e| problem(path, "footer", e))?
         } else {
             let what = "the trace was not finished: its recorder was killed or is still running, or the \
                         file was cut off";
@@ -161,23 +164,29 @@ impl Reader {
         while self.group < self.file.num_row_groups() {
             let place = format!("row group {}", self.group);
             self.check_columns(&place)?;
-            let reader = self.file.get_row_group(self.group).map_err(|e| problem(&self.path, &place, e))?;
+            let group = contained(|| self.open_group())
+                .map_err(|what| Error::malformed(&self.path, &place, what))?
+                .map_err(|e| problem(&self.path, &place, e))?;
             self.group += 1;
-            let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
-            let schema = self.file.metadata().file_metadata().schema_descr();
-            let readers = wanted
-                .map(|number| {
-                    let pages = reader.get_column_page_reader(number);
-                    let pages = Pages::new(pages.map_err(|e| problem(&self.path, &place, e))?);
-                    Ok((number, get_column_reader(schema.column(number), Box::new(pages))))
-                })
-                .collect::<Result<Vec<_>>>()?;
-            let left = usize::try_from(reader.metadata().num_rows()).unwrap_or(0);
-            if left > 0 {
-                return Ok(Some(Group { readers, left }));
+            if group.left > 0 {
+                return Ok(Some(group));
             }
         }
         Ok(None)
+    }
+
+    /// Opens the columns of the next row group that will be read.
+    fn open_group(&self) -> parquet::errors::Result<Group> {
+        let reader = self.file.get_row_group(self.group)?;
+        let schema = self.file.metadata().file_metadata().schema_descr();
+        let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
+        let readers = wanted.map(|number| {
+            let pages = Pages::new(reader.get_column_page_reader(number)?);
+            Ok((number, get_column_reader(schema.column(number), Box::new(pages))))
+        });
+        let readers = readers.collect::<parquet::errors::Result<_>>()?;
+        let left = usize::try_from(reader.metadata().num_rows()).unwrap_or(0);
+        Ok(Group { readers, left })
     }
 
     /// Checks where the columns of the next row group are that will be read, and compares them with
@@ -223,8 +232,8 @@ impl Source for Reader {
         let count = group.left.min(BATCH);
         batch.events.resize(count, Event::default());
         for (number, reader) in &mut group.readers {
-            self.values
-                .fill(reader, &COLUMNS[*number], batch)
+            contained(|| self.values.fill(reader, &COLUMNS[*number], batch))
+                .and_then(|filled| filled)
                 .map_err(|what| Error::malformed(&self.path, format!("events from {}", self.given), what))?;
         }
         group.left -= count;

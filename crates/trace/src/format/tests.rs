@@ -143,38 +143,77 @@ fn bad_files_are_refused() {
 fn impossible_places_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.trace");
-    let mut writer = Writer::create(&path).unwrap();
-    writer.write(&anything(10, 9)).unwrap();
-    writer.finish(&Info::default()).unwrap();
-    let file = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
-    let (directory, good) = (file.metadata(), std::fs::read(&path).unwrap());
-    let about = directory.file_metadata();
     for (is_refused, start) in
         [(false, None), (true, Some(-1)), (true, Some(i64::MIN)), (true, Some(i64::MAX))]
     {
-        let change = |column: &ColumnChunkMetaData| {
+        let bytes = foreign_trace(&path, |column| {
             let start = start.or(column.dictionary_page_offset());
-            column.clone().into_builder().set_dictionary_page_offset(start).build().unwrap()
-        };
-        let groups = directory.row_groups().iter().map(|group| {
-            let columns = group.columns().iter().map(change).collect();
-            group.clone().into_builder().set_column_metadata(columns).build().unwrap()
+            column.into_builder().set_dictionary_page_offset(start).build().unwrap()
         });
-        let about = FileMetaData::new(
-            about.version(),
-            about.num_rows(),
-            Some("another program".into()),
-            Some(vec![KeyValue::new(key::VERSION.into(), VERSION.to_string())]),
-            about.schema_descr_ptr(),
-            None,
-        );
-        let mut bytes = good.clone();
-        let directory = ParquetMetaData::new(about, groups.collect());
-        ParquetMetaDataWriter::new(&mut bytes, &directory).finish().unwrap();
         std::fs::write(&path, bytes).unwrap();
         let mut source = open(&path, Columns::ALL).unwrap();
         assert_eq!(source.next(&mut Batch::default()).is_err(), is_refused, "{start:?}");
     }
+}
+
+/// Returns a small trace as another program writes it, without checksums, and with what `change`
+/// makes of its columns; `path` is overwritten.
+fn foreign_trace(
+    path: &std::path::Path,
+    change: impl Fn(ColumnChunkMetaData) -> ColumnChunkMetaData,
+) -> Vec<u8> {
+    let mut writer = Writer::create(path).unwrap();
+    writer.write(&anything(10, 9)).unwrap();
+    writer.finish(&Info::default()).unwrap();
+    let file = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let directory = file.metadata();
+    let about = FileMetaData::new(
+        directory.file_metadata().version(),
+        directory.file_metadata().num_rows(),
+        Some("another program".into()),
+        Some(vec![KeyValue::new(key::VERSION.into(), VERSION.to_string())]),
+        directory.file_metadata().schema_descr_ptr(),
+        None,
+    );
+    let mut bytes = std::fs::read(path).unwrap();
+    let end = bytes.len() - 8;
+    let len = u32::from_le_bytes(bytes[end..end + 4].try_into().unwrap());
+    bytes.truncate(end - usize::try_from(len).unwrap());
+    let groups = directory.row_groups().iter().map(|group| {
+        let columns = group.columns().iter().cloned().map(&change).collect();
+        group.clone().into_builder().set_column_metadata(columns).build().unwrap()
+    });
+    let directory = ParquetMetaData::new(about, groups.collect());
+    ParquetMetaDataWriter::new(&mut bytes, &directory).finish().unwrap();
+    bytes
+}
+
+/// Promise: whatever a byte of a file of another program, which has no checksums, is changed into,
+/// the file is read, or refused with the path and the place, and nothing panics.
+#[test]
+fn damaged_files_of_others_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.trace");
+    let good = foreign_trace(&path, |column| column);
+    let start = good.len() - 8;
+    let directory = start - u32::from_le_bytes(good[start..start + 4].try_into().unwrap()) as usize;
+    let (mut tried, mut refused) = (0, 0);
+    // Of the directory each byte is tried, of the pages some.
+    for at in (4..directory).step_by(5).chain(directory..good.len()) {
+        let changes = [0, 0xff, good[at] ^ 0x81];
+        for value in changes.into_iter().filter(|&value| value != good[at]) {
+            let mut bad = good.clone();
+            bad[at] = value;
+            std::fs::write(&path, bad).unwrap();
+            tried += 1;
+            if let Err(error) = whole(&path) {
+                refused += 1;
+                let text = error.to_string();
+                assert!(text.starts_with(&format!("{}: ", path.display())), "{at} {value}: {text}");
+            }
+        }
+    }
+    assert!(refused * 3 > tried, "{refused} of {tried}");
 }
 
 /// Promise: an unfinished file is read up to the last checkpoint, wherever it was cut after that,

@@ -8,6 +8,7 @@ use crate::text::parse_bytes;
 use spindle_cachesim::replacement::PolicyName;
 use spindle_cachesim::{CacheGrid, Cell, Extras, Simulated, Write, paper, simulate, table};
 use spindle_report::{Outcome, render};
+use spindle_trace::Source;
 use spindle_trace::format::Columns;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -134,13 +135,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(dir) = &args.output {
         std::fs::create_dir_all(dir).context(dir.display())?;
     }
+    let source = || super::open(&args.trace, Columns::NUMBERS);
     let (simulated, outcome) = if let Some(paper) = args.paper {
-        let simulated = pass(args, &paper::grids(), "simulating")?;
+        let simulated = pass(source()?, &paper::grids(), "simulating")?;
         let outcome = paper::outcome(&simulated, paper == Paper::Beside);
         (simulated, outcome)
     } else {
         let (lanes, rows) = lanes(args)?;
-        let simulated = pass(args, &lanes, "simulating")?;
+        let simulated = pass(source()?, &lanes, "simulating")?;
         let outcome = table::outcome(&simulated, &rows);
         (simulated, outcome)
     };
@@ -161,8 +163,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Simulates `lanes` in one pass over the trace.
-fn pass(args: &Args, lanes: &[CacheGrid], what: &'static str) -> Result<Simulated> {
-    let mut source = super::open(&args.trace, Columns::NUMBERS)?;
+fn pass(mut source: Box<dyn Source>, lanes: &[CacheGrid], what: &'static str) -> Result<Simulated> {
     let bar = Progress::of_fraction(what);
     Ok(simulate(&mut *source, lanes, &|done| bar.set_fraction(done))?)
 }
@@ -187,7 +188,9 @@ fn lanes(args: &Args) -> Result<(Vec<CacheGrid>, Vec<u64>)> {
     }
     let all = args.size.contains(&Size::All);
     let looks: Vec<CacheGrid> = args.block.iter().map(|&block| lane(block, &[], &[], false)).collect();
-    let looked = pass(args, &looks, "looking")?;
+    // The pass that follows has the warnings.
+    let source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;
+    let looked = pass(source, &looks, "looking")?;
     let bytes = looked.results.iter().zip(&args.block).map(|(lot, &block)| lot.footprint * u64::from(block));
     let least = args.block.iter().copied().max().map_or(4096, u64::from);
     let most = bytes.max().unwrap_or(0).max(least).next_power_of_two();

@@ -11,6 +11,7 @@ mod show;
 mod synth;
 
 use crate::error::{Failure, Result};
+use crate::logger;
 use spindle_trace::{Columns, Source};
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,9 +64,13 @@ fn refuse_stdin(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a trace, and warns if its end is missing.
+/// Opens a trace, and warns if its end is missing, or accesses are.
 fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
-    Ok(warn_if_unfinished(path, spindle_trace::open(path, columns)?))
+    let source = warn_if_unfinished(path, spindle_trace::open(path, columns)?);
+    for note in source.info().gaps() {
+        logger::note(format_args!("{}: {note}", path.display()));
+    }
+    Ok(source)
 }
 
 /// Warns if the end of `source` is missing.

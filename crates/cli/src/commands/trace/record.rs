@@ -20,8 +20,9 @@ use std::time::Duration;
 ///
 /// The trace contains opens, closes, seeks, deletions and so on of regular files and directories,
 /// with exact counts of the bytes that were read and written between them; it does not contain
-/// accesses through io_uring. Recording needs root and Linux 6.10 or newer on x86-64, where a small
-/// program in the kernel (BPF) collects the events; a build takes a few per cent longer.
+/// accesses through io_uring and libaio, which are noted. Recording needs root and Linux 6.10 or
+/// newer on x86-64, where a small program in the kernel (BPF) collects the events; a build takes a
+/// few per cent longer.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     With a COMMAND its own exit code, or 128 plus the number of the signal that ended it.
@@ -86,15 +87,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         user: args.user.as_deref().map(account).transpose()?,
         cgroup: args.cgroup.clone(),
         mount: args.mount.clone(),
-        prefix: args.path.clone(),
+        prefix: args.path.as_deref().map(real),
     };
+    let prefix = wanted.prefix.clone();
+    let prefix = prefix.as_deref();
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");
     outfile::check(&args.output, Kind::Trace, args.out.force)?;
     let signals = Signals::block()?;
     let probes = Probes::attach(&wanted)?;
     let out = Out::create(&args.output, Kind::Trace, args.out.force)?;
-    let mut recording = probes.record((out.handle()?, Path::new(&out.name)), source)?;
     let (ends, end) = channel();
+    let failed = ends.clone();
+    let failed = move || drop(failed.send(End::Failed));
+    let mut recording = probes.record((out.handle()?, Path::new(&out.name)), source, failed)?;
     let mut has_command = false;
     if let Some((program, words)) = args.command.split_first() {
         let started = signals.spawn(program, words);
@@ -127,10 +132,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => end.recv().ok(),
         Some(time) => end.recv_timeout(time).ok(),
     };
-    print_summary(&recording.finish()?, args.path.as_deref());
-    match reason {
-        Some(End::Command(status)) => Ok(ExitCode::from(code(status?))),
-        Some(End::Signal) | None => Ok(ExitCode::SUCCESS),
+    let done = recording.finish().map_err(Failure::from);
+    match (done, reason) {
+        (Err(failure), Some(End::Failed)) if has_command => {
+            // It is reported now, and the command, which uses the terminal, is not left alone.
+            let _ = writeln!(std::io::stderr(), "spindle: {failure}; the command goes on, unrecorded");
+            let _ = end.recv();
+            Ok(ExitCode::from(failure.code()))
+        }
+        (Err(failure), _) => Err(failure),
+        (Ok(summary), reason) => {
+            print_summary(&summary, prefix);
+            match reason {
+                Some(End::Command(status)) => Ok(ExitCode::from(code(status?))),
+                Some(End::Signal | End::Failed) | None => Ok(ExitCode::SUCCESS),
+            }
+        }
     }
 }
 
@@ -138,6 +155,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 enum End {
     Command(std::io::Result<ExitStatus>),
     Signal,
+    /// The trace could not be written.
+    Failed,
 }
 
 fn code(status: ExitStatus) -> u8 {
@@ -162,6 +181,15 @@ fn print_summary(done: &Summary, prefix: Option<&str>) {
     for note in &done.notes {
         let _ = writeln!(err, "spindle: {note}");
     }
+}
+
+/// Returns an absolute path without the symbolic links in that part of it which exists: in a trace
+/// files have the names that the kernel has for them.
+fn real(path: &str) -> String {
+    let path = Path::new(path);
+    let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let whole = found.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
+    whole.as_deref().unwrap_or(path).to_string_lossy().into_owned()
 }
 
 /// Returns the user ID of an account.

@@ -5,6 +5,7 @@ use crate::output::Output;
 use crate::text::parse_bytes;
 use spindle_clock::SystemClock;
 use spindle_lab::replay::{On, System, from_file, on_disk};
+use spindle_report::number::bytes;
 use spindle_report::{Outcome, render};
 use spindle_synth::replay::{Directory, Pace, Replay, Settings, Target, Timings, population};
 use spindle_trace::Batch;
@@ -125,7 +126,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn in_directory(args: &Args, dir: &Path, settings: Settings) -> Result<Outcome> {
     super::refuse_stdin(&args.trace)?;
     drop(Directory::new(dir)?);
-    let files = population(&mut *super::open(&args.trace, Columns::NUMBERS)?)?;
+    let population = population(&mut *super::open(&args.trace, Columns::NUMBERS)?)?;
+    let needed = population.space().saturating_mul(args.copies.into());
+    let space = rustix::fs::statvfs(dir).context(dir.display())?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if needed > free {
+        return Err(Failure::new(format!(
+            "{}: the replay needs at least {}, and {} are free",
+            dir.display(),
+            bytes(needed),
+            bytes(free)
+        )));
+    }
+    let files = population.files;
     let mut targets = Vec::new();
     for copy in 0..args.copies {
         let mut target = Directory::new(&dir.join(format!("copy{copy}")))?;

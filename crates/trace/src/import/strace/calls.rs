@@ -4,9 +4,11 @@
 //! are not listed here have no recorded effect on files.
 
 use super::files::absolute;
+use super::mappings::Mapping;
 use super::state::{Origin, State, emit, is_device};
 use super::syntax::{Call, Label, descriptor, field, integer, text};
 use crate::{Batch, Event, Flags, Kind};
+use std::sync::Arc;
 
 /// Number of bytes of a program's name that the system keeps.
 const COMMAND: usize = 15;
@@ -46,7 +48,11 @@ impl State {
             "lseek" => at.seek(call),
             "mmap" | "mmap2" => at.map(call),
             "getdents" | "getdents64" => at.list(call),
-            "fsync" | "fdatasync" => at.sync(call),
+            "fsync" | "fdatasync" => at.sync(call, 0),
+            "sync_file_range" if call.arg(3).contains("SYNC_FILE_RANGE_WRITE") => at.sync(call, 0),
+            "sync" | "syncfs" => at.sync_all(),
+            "msync" if call.arg(2).contains("MS_SYNC") => at.sync_mapping(call),
+            "munmap" => at.unmap(call),
             "ftruncate" | "ftruncate64" => at.cut_open(call, call.number(1)),
             "fallocate" if call.arg(1) == "0" => at.extend(call),
             "truncate" | "truncate64" => at.truncate(call),
@@ -104,6 +110,12 @@ fn looks(call: &Call<'_>) -> Option<(Kind, Named)> {
         "readlinkat" => (Kind::Readlink, (Some(0), 1)),
         _ => return None,
     })
+}
+
+/// Returns how bytes are moved, by the words for the flags of an open file.
+fn ways(words: &str) -> Flags {
+    let flag = |word, flag| if words.split('|').any(|one| one == word) { flag } else { Flags::NONE };
+    flag("O_APPEND", Flags::APPEND) | flag("O_DIRECT", Flags::DIRECT)
 }
 
 /// The context of a call that is being processed.
@@ -172,18 +184,17 @@ impl CallContext<'_> {
         } else {
             Flags::READ
         };
-        for (word, flag) in
-            [("O_APPEND", Flags::APPEND), ("O_DIRECT", Flags::DIRECT), ("O_DIRECTORY", Flags::DIRECTORY)]
-        {
-            if has(word) {
-                flags |= flag;
-            }
+        flags |= ways(words);
+        if has("O_DIRECTORY") {
+            flags |= Flags::DIRECTORY;
         }
+        let is_synced = has("O_SYNC") || has("O_DSYNC");
         if has("O_TMPFILE") {
             let file = self.state.files.unnamed();
             self.state.files.get(file).exact = true;
             let flags = Flags(flags.0 & !Flags::DIRECTORY.0) | Flags::UNNAMED;
             let open = self.state.open(Kind::Create, file, &path, flags, self.origin, self.out);
+            self.state.get(open).into_iter().for_each(|opened| opened.is_synced = is_synced);
             return self.state.install(self.process, fd, open, has("O_CLOEXEC"), self.origin, self.out);
         }
         let was_known = self.state.files.is_known(&path);
@@ -198,6 +209,7 @@ impl CallContext<'_> {
         }
         let kind = if creates { Kind::Create } else { Kind::Open };
         let open = self.state.open(kind, file, &path, flags, self.origin, self.out);
+        self.state.get(open).into_iter().for_each(|opened| opened.is_synced = is_synced);
         if has("O_TRUNC") {
             let known = self.state.files.get(file);
             (known.size, known.exact) = (0, true);
@@ -236,6 +248,13 @@ impl CallContext<'_> {
         match call.arg(1) {
             "F_DUPFD" => self.duplicate(call, false),
             "F_DUPFD_CLOEXEC" => self.duplicate(call, true),
+            "F_SETFL" => {
+                let open = self.open_of(call.arg(0));
+                if let Some(found) = open.and_then(|open| self.state.get(open)) {
+                    let kept = found.flags.0 & !(Flags::APPEND | Flags::DIRECT).0;
+                    found.flags = Flags(kept) | ways(call.arg(2));
+                }
+            }
             "F_SETFD" => {
                 if let Some((Some(fd), _)) = descriptor(call.arg(0)) {
                     let set = call.arg(2).contains("FD_CLOEXEC");
@@ -251,6 +270,11 @@ impl CallContext<'_> {
         // `preadv2` uses -1 for the file's own position.
         let position = position.and_then(|position| call.number(position));
         self.state.transfer(open, position, bytes, writes, self.origin, self.out);
+        let is_synced = self.state.get(open).is_some_and(|found| found.is_synced);
+        let words = call.arg(4);
+        if writes && bytes > 0 && (is_synced || words.contains("RWF_DSYNC") || words.contains("RWF_SYNC")) {
+            self.sync(call, fd);
+        }
         let asked = if call.name.contains('v') { None } else { call.number(2) };
         if !writes && asked.is_some_and(|asked| bytes < asked) {
             self.reached_end(open, position, bytes);
@@ -278,6 +302,9 @@ impl CallContext<'_> {
                 position.and_then(|at| integer(call.arg(at).strip_prefix('[')?.split(']').next()?));
             if let Some(open) = self.open_of(call.arg(fd)) {
                 self.state.transfer(open, position, bytes, writes, self.origin, self.out);
+                if writes && bytes > 0 && self.state.get(open).is_some_and(|found| found.is_synced) {
+                    self.sync(call, fd);
+                }
             }
         }
     }
@@ -308,6 +335,10 @@ impl CallContext<'_> {
         let bytes = len.min(there);
         if bytes == 0 {
             return;
+        }
+        if let Some(address) = integer(call.result).filter(|_| call.arg(3).contains("MAP_SHARED")) {
+            let process = self.state.task(self.process).process;
+            self.state.mappings.add(process, address, Mapping { len, file, path: Arc::clone(&path) });
         }
         let writes = call.arg(2).contains("PROT_WRITE") && call.arg(3).contains("MAP_SHARED");
         let (read, written) = if writes { (0, bytes) } else { (bytes, 0) };
@@ -368,11 +399,32 @@ impl CallContext<'_> {
         }
     }
 
-    fn sync(&mut self, call: &Call<'_>) {
-        if let Some(open) = self.open_of(call.arg(0)) {
+    fn sync(&mut self, call: &Call<'_>, fd: usize) {
+        if let Some(open) = self.open_of(call.arg(fd)) {
             self.state.end_runs(open, self.origin, self.out);
         }
-        self.change_open(Kind::Sync, call, 0);
+        self.change_open(Kind::Sync, call, fd);
+    }
+
+    /// Records a sync of all files; of `syncfs`, too, because a log does not say which files are on
+    /// which file system.
+    fn sync_all(&mut self) {
+        self.state.end_all_runs(self.origin, self.out);
+        emit(0, "", self.origin, self.out, |all| Event { kind: Kind::Sync, ..all });
+    }
+
+    fn sync_mapping(&mut self, call: &Call<'_>) {
+        let process = self.state.task(self.process).process;
+        let found = call.number(0).and_then(|address| self.state.mappings.at(process, address));
+        let Some(Mapping { file, path, .. }) = found.cloned() else { return };
+        emit(file, &path, self.origin, self.out, |all| Event { kind: Kind::Sync, ..all });
+    }
+
+    fn unmap(&mut self, call: &Call<'_>) {
+        let process = self.state.task(self.process).process;
+        if let (Some(address), Some(len)) = (call.number(0), call.number(1)) {
+            self.state.mappings.remove(process, address, len);
+        }
     }
 
     fn cut_open(&mut self, call: &Call<'_>, size: Option<u64>) {

@@ -22,6 +22,7 @@
 
 mod calls;
 mod files;
+mod mappings;
 mod state;
 mod syntax;
 

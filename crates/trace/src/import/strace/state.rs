@@ -4,6 +4,7 @@
 //! table is the number of tasks that use it; both are dropped at 0, with the events of their end.
 
 use super::files::{Files, Number};
+use super::mappings::Mappings;
 use super::syntax::{Label, descriptor};
 use crate::fold::Run;
 use crate::{Batch, Event, FileId, Flags, Kind};
@@ -43,6 +44,8 @@ pub(super) struct Open {
     pub(super) file: Number,
     pub(super) path: Arc<str>,
     pub(super) flags: Flags,
+    /// Each write is a sync, too (`O_SYNC`, `O_DSYNC`).
+    pub(super) is_synced: bool,
     /// The run at the file's position, and the run of positional accesses.
     pub(super) run: Run,
     pub(super) positional: Run,
@@ -74,6 +77,7 @@ pub(super) struct Counts {
 pub(super) struct State {
     pub(super) files: Files,
     pub(super) counts: Counts,
+    pub(super) mappings: Mappings,
     tasks: HashMap<u32, Task>,
     tables: HashMap<u32, Table>,
     opens: HashMap<u64, Open>,
@@ -129,7 +133,9 @@ impl State {
         }
         let mut task = Task { pending: None, ..self.task(parent).clone() };
         if !how.contains("CLONE_THREAD") {
+            let parent = task.process;
             task.process = child;
+            self.mappings.copy(parent, child);
         }
         if how.contains("CLONE_FILES") {
             self.tables.entry(task.table).or_default().tasks += 1;
@@ -157,6 +163,8 @@ impl State {
         }
         let origin = self.origin(process, time);
         let table = self.tasks.remove(&process).map_or(0, |task| task.table);
+        // A thread has no mappings of its own.
+        self.mappings.forget(process);
         self.leave(table, &origin, out);
     }
 
@@ -186,6 +194,7 @@ impl State {
     /// closed on exec.
     pub(super) fn exec(&mut self, process: u32, command: &str, origin: &Origin, out: &mut Batch) {
         let task = self.task(process).clone();
+        self.mappings.forget(task.process);
         let slots = self.tables.get(&task.table).map(|table| table.slots.clone()).unwrap_or_default();
         for slot in slots.values() {
             if let Some(open) = self.opens.get_mut(&slot.open) {
@@ -312,6 +321,7 @@ impl State {
             file,
             path,
             flags: kept,
+            is_synced: false,
             run: Run::default(),
             positional: Run::default(),
             descriptors: 0,
@@ -429,11 +439,16 @@ impl State {
 
     /// Ends the log: adds the runs of files that are still open.
     pub(super) fn end(&mut self, time: i64, out: &mut Batch) {
+        let origin = Origin { time, process: 0, user: 0, command: "".into() };
+        self.end_all_runs(&origin, out);
+    }
+
+    /// Ends the runs of all open files.
+    pub(super) fn end_all_runs(&mut self, origin: &Origin, out: &mut Batch) {
         let mut open: Vec<_> = self.opens.keys().copied().collect();
         open.sort_unstable();
-        let origin = Origin { time, process: 0, user: 0, command: "".into() };
         for open in open {
-            self.end_runs(open, &origin, out);
+            self.end_runs(open, origin, out);
         }
     }
 

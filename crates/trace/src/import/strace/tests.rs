@@ -156,6 +156,55 @@ fn control_calls() {
     assert_eq!(files.len(), 4, "the directory, two files, and none for those that failed");
 }
 
+/// Promise: every call that writes a file out is a sync, as in recordings, behind what was written
+/// before: also ranges, writes to files that are open for it or that ask for it, and mappings;
+/// `sync` and `syncfs` are syncs of no file.
+#[test]
+fn syncs() {
+    let log = "1 openat(AT_FDCWD</w>, \"a\", O_RDWR|O_CREAT|O_EXCL|O_DSYNC, 0644) = 3</w/a>\n\
+        1 write(3</w/a>, \"\", 5) = 5\n\
+        1 write(3</w/a>, \"\", 0) = 0\n\
+        1 openat(AT_FDCWD</w>, \"b\", O_RDWR|O_CREAT|O_EXCL, 0644) = 4</w/b>\n\
+        1 copy_file_range(4</w/b>, NULL, 3</w/a>, NULL, 2, 0) = 2\n\
+        1 pwritev2(4</w/b>, [{iov_base=\"\", iov_len=3}], 1, 0, RWF_DSYNC) = 3\n\
+        1 write(4</w/b>, \"\", 7) = 7\n\
+        1 sync_file_range(4</w/b>, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) = 0\n\
+        1 sync_file_range(4</w/b>, 0, 0, SYNC_FILE_RANGE_WRITE|SYNC_FILE_RANGE_WAIT_AFTER) = 0\n\
+        1 fcntl(4</w/b>, F_SETFL, O_RDWR|O_APPEND) = 0\n\
+        1 write(4</w/b>, \"\", 1) = 1\n\
+        1 sync() = 0\n1 syncfs(3</w/a>) = 0\n\
+        1 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3</w/a>, 0) = 0x7f0000001000\n\
+        1 fork() = 2\n\
+        1 msync(0x7f0000002000, 4096, MS_ASYNC) = 0\n1 msync(0x7f0000002000, 4096, MS_SYNC) = 0\n\
+        1 msync(0x7f0000003000, 4096, MS_SYNC) = 0\n\
+        1 munmap(0x7f0000001000, 8192) = 0\n1 msync(0x7f0000001000, 4096, MS_SYNC) = 0\n\
+        2 msync(0x7f0000001000, 4096, MS_SYNC) = 0\n2 +++ exited with 0 +++\n";
+    let (batch, _) = events(log, None).unwrap();
+    let all: Vec<_> = batch.events.iter().map(|event| summary(&batch, event)).collect();
+    assert_eq!(
+        all,
+        [
+            "create+read+write /w/a",
+            "run+read+write written=5 calls=1 /w/a",
+            "sync /w/a",
+            "create+read+write /w/b",
+            "run+read+write at=5 written=2 calls=2 /w/a",
+            "sync /w/a",
+            "run+read+write+positional written=3 calls=1 /w/b",
+            "run+read+write read=2 calls=1 /w/b",
+            "sync /w/b",
+            "run+read+write at=2 written=7 calls=1 /w/b",
+            "sync /w/b",
+            "run+read+write+append at=9 written=1 calls=1 /w/b",
+            "sync",
+            "sync",
+            "run+read+write+mapped written=7 calls=1 /w/a",
+            "sync /w/a",
+            "sync /w/a",
+        ]
+    );
+}
+
 /// Promise: without times, processes and names, the importer still finds relative names and the
 /// files that the log opens.
 #[test]
