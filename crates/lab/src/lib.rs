@@ -24,4 +24,4 @@ pub mod waste;
 pub use error::{Error, Result};
 pub use experiment::{Experiment, Progress, Silent, all, find};
 pub use spindle_report::Outcome;
-pub use spindle_sim::preset;
+pub use spindle_sim::{self as sim, preset};

@@ -12,7 +12,7 @@ use crate::{Error, Outcome, Result};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
 use spindle_device::MemoryDevice;
-use spindle_sim::preset::Library;
+use spindle_sim::preset;
 use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr, SetTime};
@@ -236,23 +236,37 @@ pub struct On {
     pub settings: replay::Settings,
 }
 
+/// The most of a disk that a file system of 1984 is given: 2 GiB.
+const MOST_BYTES: u64 = 2 << 30;
+
 impl On {
+    /// Returns the geometry for which the file system is made: that of the disk, or one that is
+    /// made up, as for SCSI disks, where the disk has zones, spare sectors, or nothing that turns.
     fn geometry(&self) -> Result<Disk> {
-        let library = Library::built_in()?;
-        let bad = |why| Error::Contradiction(format!("disk {}: {why}", self.disk));
-        let geometry = library.disk(&self.disk)?.geometry.as_ref().ok_or_else(|| bad("has no cylinders"))?;
-        let [zone] = geometry.zone.as_slice() else {
-            return Err(bad("has zones, which a layout policy of 1984 cannot know"));
-        };
-        if geometry.sector_bytes != 512 {
-            return Err(bad("has other sectors than of 512 bytes"));
+        let spec = preset::disk(&self.disk)?;
+        let disk = spindle_sim::disk::Disk::new(&spec)?;
+        if disk.sector_bytes() != 512 {
+            let why = format!("disk {}: has other sectors than of 512 bytes", self.disk);
+            return Err(Error::Contradiction(why));
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Thousands.
+        let rpm = |geometry: &spindle_sim::disk::Geometry| geometry.rpm.round() as u32;
+        if let Some(geometry) = &spec.geometry
+            && let [zone] = geometry.zone.as_slice()
+        {
+            let (sectors, tracks) = (zone.sectors_per_track, geometry.heads);
+            let found = Disk { rpm: rpm(geometry), sectors, tracks, cylinders: zone.cylinders };
+            if found.bytes() == disk.capacity_sectors() * 512 {
+                return Ok(found);
+            }
+        }
+        let (sectors, tracks) = (64, 16);
+        let cylinders = disk.capacity_sectors().min(MOST_BYTES / 512) / u64::from(sectors * tracks);
         Ok(Disk {
-            rpm: geometry.rpm.round() as u32,
-            sectors: zone.sectors_per_track,
-            tracks: geometry.heads,
-            cylinders: zone.cylinders,
+            rpm: spec.geometry.as_ref().map_or(3600, rpm),
+            sectors,
+            tracks,
+            cylinders: u32::try_from(cylinders).unwrap_or(u32::MAX),
         })
     }
 
@@ -422,6 +436,31 @@ mod tests {
         assert_eq!(one, again);
         let text = spindle_report::render::text(&one);
         assert!(Call::ALL.iter().take(6).all(|(_, name)| text.contains(name)), "{text}");
-        assert!(on_disk(&On { disk: "nvme".into(), ..on }, Arc::new(source)).is_err());
+        let none = on_disk(&On { disk: "none".into(), ..on }, Arc::new(source)).unwrap_err();
+        assert!(none.to_string().contains("none"), "{none}");
+    }
+
+    /// Promise: a trace runs on disks of today as well, with zones or of flash, with either file
+    /// system, and takes other times there than on one of 1984.
+    #[test]
+    fn disks_of_today() {
+        let tables = |disk: &str, system| {
+            let on = On {
+                disk: disk.into(),
+                host: "today".into(),
+                system,
+                memory: 1 << 20,
+                copies: 1,
+                settings: FLAT,
+            };
+            let outcome = on_disk(&on, Arc::new(source)).unwrap_or_else(|error| panic!("{disk}: {error}"));
+            outcome.tables
+        };
+        for system in [System::Fast, System::Old] {
+            let old = tables("ra81", system);
+            for disk in ["nvme", "sata-ssd", "nearline-20tb"] {
+                assert_ne!(tables(disk, system), old, "{disk}");
+            }
+        }
     }
 }

@@ -17,7 +17,8 @@ mod spec;
 mod write_cache;
 
 pub use spec::{
-    Controller, Flash as FlashSpec, Forwarding, Geometry, ReadBuffer, Seek, Spec, WriteCache, Zone,
+    Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads, ReadAheadUntil, ReadBuffer,
+    Seek, Spec, WriteCache, Zone,
 };
 
 use crate::error::Error;

@@ -1,7 +1,9 @@
 //! A figure of a preset: a plain number, or one with its origin.
 
 use crate::error::Error;
-use serde::de::{Deserialize, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,7 +58,7 @@ pub struct Figure {
 
 /// Reads a figure, leaving its origin to [`collect`].
 pub fn figure<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    deserializer.deserialize_any(Number(PhantomData))
+    Number(PhantomData).deserialize(deserializer)
 }
 
 /// Reads a figure that may be left out.
@@ -66,7 +68,43 @@ pub fn figure_or_none<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     figure(deserializer).map(Some)
 }
 
+/// Reads a table of figures, whose keys are numbers.
+pub fn figures_by_number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<u32, T>, D::Error> {
+    deserializer.deserialize_map(Table(PhantomData))
+}
+
+struct Table<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+    type Value = BTreeMap<u32, T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("figures by whole numbers")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut figures = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let number = key
+                .parse()
+                .map_err(|_| A::Error::custom(format!("`{key}` is not a whole number below 2^32")))?;
+            figures.insert(number, map.next_value_seed(Number(PhantomData))?);
+        }
+        Ok(figures)
+    }
+}
+
 struct Number<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Number<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Number<T> {
     type Value = T;

@@ -7,6 +7,7 @@
 mod clock;
 mod device;
 pub mod disk;
+pub mod disksim;
 mod error;
 mod figure;
 pub mod host;

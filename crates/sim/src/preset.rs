@@ -22,6 +22,7 @@ pub use crate::error::Error;
 pub use crate::figure::{Figure, Sureness};
 
 use crate::disk::{self, Disk};
+use crate::disksim;
 use crate::host::{self, Host};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -139,7 +140,8 @@ impl Library {
     }
 
     /// Adds a file, or all files of a directory that end in `.toml`; a preset of the same name is
-    /// replaced. Gives the names in their order.
+    /// replaced. A file that ends in `.parv` has a drive in the form of `DiskSim`. Gives the names
+    /// in their order.
     ///
     /// # Errors
     /// When something cannot be read, or as [`Preset::parse`]; then nothing was added.
@@ -158,6 +160,10 @@ impl Library {
         }
         let mut found = Vec::new();
         for file in files {
+            if file.extension().is_some_and(|extension| extension == "parv") {
+                found.push(disksim::preset(&file)?);
+                continue;
+            }
             let text = std::fs::read_to_string(&file).map_err(failed(&file))?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             found.push(Preset::parse(&name, &text).map_err(|error| error.of_file(&file))?);
@@ -198,6 +204,20 @@ impl Library {
         let known = self.iter().filter(|preset| is_kind(&preset.model)).map(|preset| preset.name.as_str());
         Error::Unknown { kind, name: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") }
     }
+}
+
+/// Returns a disk: of the preset with this name, or of a file, as [`Library::load`] reads it.
+///
+/// # Errors
+/// When there is neither, or the file is wrong.
+pub fn disk(name: &str) -> Result<disk::Spec, Error> {
+    let mut library = Library::built_in()?;
+    let path = Path::new(name);
+    if path.is_file() {
+        let names = library.load(path)?;
+        return library.disk(names.first().map_or(name, String::as_str)).cloned();
+    }
+    library.disk(name).cloned()
 }
 
 /// Returns the presets that come with Spindle, in the order of their names.

@@ -5,7 +5,7 @@ mod common;
 use common::{SEED, disk, in_ms, ms, near, read, spec, write};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use spindle_sim::disk::{Disk, Spec};
+use spindle_sim::disk::{Disk, ReadAheadUntil, Spec};
 use spindle_sim::{Time, Transfer};
 
 /// Returns the KiB per second of transfers that follow each other with a pause, after the first.
@@ -200,4 +200,47 @@ fn full_write_cache() {
     let larger_than_cache = disk.start(now, &write(0, 4096));
     assert!(!larger_than_cache.hit);
     assert!(disk.flush(larger_than_cache.done) - larger_than_cache.done < ms(25.0));
+}
+
+/// Promise: a drive that reads on beyond its segment has what it read last, and no longer what came
+/// right behind the last request.
+#[test]
+fn reading_on_beyond_the_segment() {
+    let run = |read_ahead_kib, next: u64| {
+        let mut spec = spec("ibm-0661");
+        let buffer = spec.read_buffer.as_mut().unwrap();
+        (buffer.segment_kib, buffer.read_ahead_kib) = (64, read_ahead_kib);
+        let mut disk = Disk::new(&spec).unwrap();
+        let first = disk.start(Time::ZERO, &read(0, 16));
+        disk.start(first.done + ms(1000.0), &read(next, 16)).hit
+    };
+    // The segment has 128 sectors: at first it reads on to 16 + 128.
+    assert!(run(None, 16) && run(None, 128) && !run(None, 300));
+    assert!(run(Some(256), 16 + 512 - 100) && !run(Some(256), 16));
+}
+
+/// Promise: reading on halts at the end of the track, of the next track for a stream that came from
+/// the track before, or of the cylinder, where the preset says so.
+#[test]
+fn reading_on_until() {
+    let run = |until, first: &[u64], next: u64| {
+        let mut spec = spec("ibm-0661");
+        let buffer = spec.read_buffer.as_mut().unwrap();
+        (buffer.segment_kib, buffer.read_ahead_kib) = (1024, Some(1024));
+        buffer.read_ahead_until = until;
+        let mut disk = Disk::new(&spec).unwrap();
+        let mut now = Time::ZERO;
+        for sector in first {
+            now = disk.start(now, &read(*sector, 8)).done + ms(1000.0);
+        }
+        disk.start(now, &read(next, 8)).hit
+    };
+    // Tracks have 48 sectors, cylinders 14 tracks.
+    assert!(run(ReadAheadUntil::Distance, &[0], 48 * 14));
+    assert!(run(ReadAheadUntil::Track, &[0], 40) && !run(ReadAheadUntil::Track, &[0], 48 + 8));
+    assert!(run(ReadAheadUntil::NextTrack, &[0], 40) && !run(ReadAheadUntil::NextTrack, &[0], 48 + 8));
+    assert!(run(ReadAheadUntil::NextTrack, &[40, 48], 48 + 48 + 40));
+    assert!(!run(ReadAheadUntil::NextTrack, &[40, 48], 48 * 3 + 8));
+    assert!(run(ReadAheadUntil::Cylinder, &[0], 48 * 14 - 8));
+    assert!(!run(ReadAheadUntil::Cylinder, &[0], 48 * 14 + 8));
 }

@@ -85,6 +85,21 @@ fn errors_name_the_place() {
         ("cylinders = 100", "cylinders = 0", &["geometry.zone.cylinders"]),
         ("[disk.seek]", "[disk.sook]", &["sook"]),
         ("title = \"Example\"", "title = ", &["title"]),
+        ("average_ms = 12", "", &["average_ms", "table_ms"]),
+        ("average_ms = 12", "table_ms = { 1 = 3, 9 = 4 }", &["table_ms", "no other"]),
+        ("average_ms = 12", "average_ms = 12\nwrite_table_ms = { 1 = 3, 9 = 4 }", &["needs a table_ms"]),
+        ("average_ms = 12", "table_ms = { near = 3 }", &["near", "whole number"]),
+        ("average_ms = 12", "average_ms = 12\nwrite_settle_ms = 1e9", &["seek.write_settle_ms"]),
+        ("rpm = 3600", "rpm = 3600\nlayout = \"spiral\"", &["spiral", "surface-serpentine"]),
+        ("rpm = 3600", "rpm = 3600\nserpentine_cylinders = 9", &["geometry.serpentine_cylinders"]),
+        (
+            "rpm = 3600",
+            "rpm = 3600\nlayout = \"surface-serpentine\"",
+            &["serpentine_cylinders", "at least 1"],
+        ),
+        ("cylinders = 100", "cylinders = 100\ntrack_skew_ms = -1", &["geometry.zone.track_skew_ms"]),
+        ("bus_mb_s = 1", "bus_mb_s = 1\nwrite_overhead_ms = -1", &["controller.write_overhead_ms"]),
+        ("bus_mb_s = 1", "bus_mb_s = 1\nread_watermark = 0.5", &["controller.read_watermark", "sector"]),
     ];
     for (from, to, words) in cases {
         let text = EXAMPLE.replacen(from, to, 1);
@@ -94,6 +109,14 @@ fn errors_name_the_place() {
         for word in *words {
             assert!(message.contains(word), "{to}: {word} is not in: {message}");
         }
+    }
+    let seeks = "min_ms = 3\naverage_ms = 12\nmax_ms = 25\n";
+    for (table, words) in
+        [("{ 1 = 3 }", "one more"), ("{ 2 = 3, 3 = 4 }", "next cylinder"), ("{ 1 = -1, 2 = 3 }", "from 0")]
+    {
+        let text = EXAMPLE.replacen(seeks, &format!("table_ms = {table}\n"), 1);
+        let message = Preset::parse("mine", &text).expect_err(table).to_string();
+        assert!(message.contains("seek.table_ms") && message.contains(words), "{table}: {message}");
     }
     let neither = Preset::parse("mine", "title = \"\"\ndescription = \"\"").unwrap_err().to_string();
     assert!(neither.contains("[host]"), "{neither}");
@@ -125,6 +148,52 @@ fn users_files() {
     );
 }
 
+/// What the presets that come with Spindle do not have.
+const REST: &str = r#"
+title = "Rest"
+description = "A disk with every other figure."
+[disk.geometry]
+rpm = { value = 7200, sure = "low", note = "" }
+heads = { value = 3, sure = "low", note = "" }
+sector_bytes = 512
+head_switch_ms = { value = 0.8, sure = "low", note = "" }
+layout = "surface-serpentine"
+serpentine_cylinders = { value = 7, sure = "low", note = "" }
+[[disk.geometry.zone]]
+cylinders = { value = 100, sure = "low", note = "" }
+sectors_per_track = { value = 61, sure = "low", note = "" }
+track_skew_ms = { value = 0.9, sure = "low", note = "" }
+cylinder_skew_ms = { value = 1.5, sure = "low", note = "" }
+[[disk.geometry.zone]]
+cylinders = 90
+sectors_per_track = 50
+[disk.seek]
+write_settle_ms = { value = -0.3, sure = "low", note = "" }
+[disk.seek.table_ms]
+1 = { value = 1.2, sure = "low", note = "" }
+10 = { value = 2.2, sure = "low", note = "" }
+150 = { value = 5.2, sure = "low", note = "" }
+[disk.seek.write_table_ms]
+1 = { value = 1.4, sure = "low", note = "" }
+150 = { value = 5.2, sure = "low", note = "" }
+[disk.controller]
+overhead_ms = 0.5
+hit_overhead_ms = 0.2
+write_overhead_ms = { value = 0.4, sure = "low", note = "" }
+write_hit_overhead_ms = { value = 0.1, sure = "low", note = "" }
+bus_mb_s = 10
+forwarding = "sector"
+read_watermark = { value = 0.5, sure = "low", note = "" }
+write_watermark = { value = 0.25, sure = "low", note = "" }
+[disk.read_buffer]
+segments = 2
+segment_kib = 64
+read_ahead_kib = { value = 200, sure = "low", note = "" }
+[disk.write_cache]
+size_kib = 64
+idle_ms = 1
+"#;
+
 /// Promise: no number in a file makes the model panic or hang: it is refused, or the disk works.
 #[test]
 fn extreme_figures() {
@@ -143,9 +212,13 @@ fn extreme_figures() {
         "9223372036854775807",
     ];
     let mut built = 0;
+    let mut texts = vec![("rest", REST.to_owned())];
     for name in ["capricorn-unibus", "ibm-0661", "nearline-20tb", "nvme", "vax-11-750"] {
         let path = format!("{}/presets/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).unwrap();
+        texts.push((name, std::fs::read_to_string(path).unwrap()));
+    }
+    for (name, text) in texts {
+        assert!(Preset::parse(name, &text).is_ok(), "{name}");
         let places: Vec<_> = text.match_indices("{ value = ").map(|(at, found)| at + found.len()).collect();
         for at in places {
             let end = at + text[at..].find(',').unwrap();

@@ -5,7 +5,7 @@ mod common;
 use common::{SEED, in_ms, ms, near, read, spec, write};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use spindle_sim::disk::{Disk, Geometry, Service, Spec, Zone};
+use spindle_sim::disk::{Disk, Forwarding, Geometry, Layout, Seek, Service, Spec, Zone};
 use spindle_sim::{Time, Transfer};
 
 /// Returns a disk with neither overhead nor skew nor head switch, so that only arm and rotation are
@@ -61,7 +61,7 @@ fn seek_times() {
         // As many sectors everywhere, so that random sectors are random cylinders.
         let geometry = spec.geometry.as_mut().unwrap();
         let cylinders = geometry.zone.iter().map(|zone| zone.cylinders).sum();
-        geometry.zone = vec![Zone { cylinders, sectors_per_track: 32 }];
+        geometry.zone = vec![Zone { cylinders, sectors_per_track: 32, ..Zone::default() }];
         geometry.head_switch_ms = 0.0;
         let per_cylinder = u64::from(geometry.heads) * 32;
         let mut disk = Disk::new(&spec).unwrap();
@@ -219,4 +219,166 @@ fn zero_latency() {
             }
         }
     }
+}
+
+/// Returns a disk of 10 000 cylinders of one track, which takes no time but for its seeks.
+fn only_seeks(seek: Seek) -> Spec {
+    let mut spec = bare("capricorn-massbus");
+    let zone = vec![Zone { cylinders: 10_000, sectors_per_track: 32, ..Zone::default() }];
+    spec.geometry = Some(Geometry { heads: 1, zone, ..geometry() });
+    spec.seek = Some(seek);
+    spec
+}
+
+/// Promise: measured seek times are taken as they are, with straight lines between and beyond them;
+/// a write settles after a movement, and only then.
+#[test]
+fn measured_seeks() {
+    let table_ms = [(1, 1.5), (10, 2.4), (12, 2.3), (100, 4.5), (1000, 9.0)].into_iter().collect();
+    let seek = Seek { table_ms, write_settle_ms: Some(0.5), ..Seek::default() };
+    let expected =
+        [(0, 0.0), (1, 1.5), (10, 2.4), (11, 2.35), (12, 2.3), (56, 3.4), (1000, 9.0), (3000, 19.0)];
+    for (cylinders, ms) in expected {
+        for (transfer, settle) in [(read(cylinders * 32, 1), 0.0), (write(cylinders * 32, 1), 0.5)] {
+            let mut disk = Disk::new(&only_seeks(seek.clone())).unwrap();
+            let service = disk.start(Time::ZERO, &transfer);
+            let settle = if cylinders == 0 { 0.0 } else { settle };
+            assert!((in_ms(service.seek) - ms - settle).abs() < 1e-6, "{cylinders}: {:?}", service.seek);
+        }
+    }
+    let write_table_ms = [(1, 3.0), (2, 4.0)].into_iter().collect();
+    let seek = Seek { write_table_ms, write_settle_ms: Some(-0.25), ..seek };
+    let mut disk = Disk::new(&only_seeks(seek)).unwrap();
+    near(in_ms(disk.start(Time::ZERO, &write(32, 1)).seek), 2.75, 1e-6);
+}
+
+/// Promise: choosing another head to write settles as a seek does.
+#[test]
+fn settling_on_another_head() {
+    let mut spec = bare("ibm-0661");
+    spec.seek.as_mut().unwrap().write_settle_ms = Some(0.75);
+    let mut disk = Disk::new(&spec).unwrap();
+    near(in_ms(disk.start(Time::ZERO, &read(48, 1)).seek), 0.86, 1e-6);
+    near(in_ms(disk.start(ms(100.0), &write(0, 1)).seek), 0.86 + 0.75, 1e-6);
+    assert_eq!(disk.start(ms(200.0), &write(1, 1)).seek, Time::ZERO);
+}
+
+/// Promise: in every layout each track costs a revolution and the skew that leads to it: one of a
+/// head, or one of a cylinder. A serpentine along the surface has few of the former.
+#[test]
+fn layouts() {
+    let (revolution, sector) = (60e3 / 3600.0, 60e3 / 3600.0 / 32.0);
+    // 4 heads and 6 cylinders: 23 changes of track. With serpentines over 4 cylinders the second
+    // band has 2.
+    let cases = [(Layout::Cylinder, None, 18), (Layout::CylinderSerpentine, None, 18)];
+    for (layout, serpentine_cylinders, switches) in
+        cases.into_iter().chain([(Layout::SurfaceSerpentine, Some(4), 6)])
+    {
+        let mut spec = bare("capricorn-massbus");
+        let zone = vec![Zone { cylinders: 6, sectors_per_track: 32, ..Zone::default() }];
+        spec.geometry = Some(Geometry {
+            heads: 4,
+            zone,
+            layout,
+            serpentine_cylinders,
+            head_switch_ms: 1.0,
+            track_skew_sectors: Some(2),
+            cylinder_skew_sectors: Some(20),
+            ..geometry()
+        });
+        spec.seek = Some(Seek { table_ms: [(1, 6.0), (4, 7.0)].into_iter().collect(), ..Seek::default() });
+        let mut disk = Disk::new(&spec).unwrap();
+        let service = disk.start(Time::ZERO, &read(0, 32 * 24));
+        let skews = f64::from(switches * 2 + (23 - switches) * 20);
+        near(in_ms(service.transfer), 24.0 * revolution + skews * sector, 0.01);
+    }
+}
+
+/// Promise: skew as a time is that time between the tracks of its zone, whether or not it is a
+/// whole number of sectors.
+#[test]
+fn skew_in_time() {
+    let mut spec = bare("ibm-0661");
+    let (revolution, geometry) = (60e3 / 4316.0, spec.geometry.as_mut().unwrap());
+    let zone = |track_ms| Zone {
+        cylinders: 2,
+        sectors_per_track: 48,
+        track_skew_ms: Some(track_ms),
+        cylinder_skew_ms: Some(3.3),
+        ..Zone::default()
+    };
+    geometry.zone = vec![zone(0.9), zone(1.01)];
+    let per_zone = 48 * 14 * 2;
+    let mut disk = Disk::new(&spec).unwrap();
+    for (first, track_ms) in [(0, 0.9), (per_zone, 1.01)] {
+        let service = disk.start(ms(1000.0), &read(first, 48 * 28));
+        near(in_ms(service.transfer), 28.0 * revolution + 26.0 * track_ms + 3.3, 0.001);
+    }
+}
+
+/// Promise: writes have their own overhead where one is given.
+#[test]
+fn overheads() {
+    let mut spec = bare("eagle");
+    let controller = spec.controller.as_mut().unwrap();
+    (controller.overhead_ms, controller.write_overhead_ms) = (0.25, Some(0.75));
+    let mut disk = Disk::new(&spec).unwrap();
+    assert_eq!(disk.start(Time::ZERO, &read(0, 1)).overhead, ms(0.25));
+    assert_eq!(disk.start(ms(100.0), &write(0, 1)).overhead, ms(0.75));
+}
+
+/// Promise: the watermark lies between a sector and the whole request: at its ends the drive takes
+/// as long as with that forwarding, and between them not less than at the lower one and not more
+/// than at the upper.
+#[test]
+fn watermarks() {
+    let run = |forwarding, watermark, transfer: &Transfer| {
+        let mut spec = bare("ibm-0661");
+        let controller = spec.controller.as_mut().unwrap();
+        controller.forwarding = forwarding;
+        (controller.read_watermark, controller.write_watermark) = (watermark, watermark);
+        controller.bus_mb_s = 1.0;
+        Disk::new(&spec).unwrap().start(Time::ZERO, transfer).done
+    };
+    for transfer in [read(4800, 40), write(4800, 40), read(4800 + 40, 20), write(4800 + 40, 20)] {
+        let (sector, whole) =
+            (run(Forwarding::Sector, None, &transfer), run(Forwarding::Whole, None, &transfer));
+        let between = run(Forwarding::Sector, Some(0.5), &transfer);
+        assert_eq!(run(Forwarding::Sector, Some(0.0), &transfer), sector, "{transfer:?}");
+        assert_eq!(run(Forwarding::Sector, Some(1.0), &transfer), whole, "{transfer:?}");
+        assert!(sector <= between && between <= whole, "{transfer:?}");
+        if transfer.op == spindle_device::Op::Read {
+            assert!(sector < between && between < whole, "{transfer:?}");
+        }
+    }
+}
+
+/// Promise: sectors that hold no data lie where the preset says: reading over the spares of a track
+/// waits until they have passed, and what is reserved at the front of a band is not there.
+#[test]
+fn spare_sectors() {
+    let mut spec = bare("capricorn-massbus");
+    let zone = Zone {
+        cylinders: 10,
+        sectors_per_track: 32,
+        front_reserved_sectors: Some(28),
+        end_reserved_sectors: Some(28 * 16),
+        spare_sectors: Some(4),
+        spare_every_tracks: Some(1),
+        ..Zone::default()
+    };
+    let geometry = spec.geometry.as_mut().unwrap();
+    geometry.zone = vec![zone];
+    let tracks = u64::from(geometry.heads) * 10;
+    let sector = 60e3 / 3600.0 / 32.0;
+    let mut disk = Disk::new(&spec).unwrap();
+    assert_eq!(disk.capacity_sectors(), (tracks - 16) * 28 - 28);
+    // The first sector with data is the first one of the second track.
+    let service = disk.start(Time::ZERO, &read(0, 28 * 3));
+    near(in_ms(service.transfer), (28.0 * 3.0 + 4.0 * 2.0) * sector, 0.01);
+    // Spares of two tracks at once: after 60 sectors, 28 of which hold no data.
+    spec.geometry.as_mut().unwrap().zone[0].spare_every_tracks = Some(2);
+    let mut disk = Disk::new(&spec).unwrap();
+    let service = disk.start(Time::ZERO, &read(22, 20));
+    near(in_ms(service.transfer), (10.0 + 4.0 + 10.0) * sector, 0.01);
 }

@@ -248,8 +248,8 @@ fn wait_for(address: &SocketAddr, stop: &AtomicBool) -> Option<UnixListener> {
     None
 }
 
-/// Answers everybody who connects, until it has to stop. The connection that wakes it for that may have
-/// gone to another mount, which had the name a moment before.
+/// Answers everybody who connects, until it has to stop. The connection that wakes it for that may
+/// have gone to another mount, which had the name a moment before.
 fn listen(listener: &UnixListener, answering: &Arc<dyn Answering>, stop: &Arc<AtomicBool>) {
     let mut clients = Vec::new();
     while !stop.load(Ordering::Acquire) {

@@ -1,5 +1,7 @@
 //! `spindle lab`
 
+mod disksim;
+
 use crate::error::{Context, FAILED, Failure, Result};
 use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
@@ -60,10 +62,12 @@ enum Action {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Names of presets, or your own files in the same format
+        /// Names of presets, your own files in the same format, or DiskSim's DRIVE.parv
         #[arg(value_name = "NAME|FILE")]
         wanted: Vec<String>,
     },
+    /// Run DiskSim's drives with the traces of their validation, and compare
+    Disksim(disksim::Args),
     /// Run all experiments
     All {
         #[command(flatten)]
@@ -107,6 +111,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.action {
         Action::List { json } => list(*json),
         Action::Presets { json, wanted } => presets(*json, wanted),
+        Action::Disksim(args) => disksim::run(args),
         Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
         Action::Run { output, ids } => {
             let found = ids.iter().map(|id| {

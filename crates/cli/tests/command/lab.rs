@@ -51,6 +51,50 @@ fn presets() {
     bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
 }
 
+/// Promise: drives in the form of `DiskSim` are presets, run with the traces of their validation,
+/// and are marked where they are further off than `DiskSim`'s figure allows.
+#[test]
+fn drives_of_disksim() {
+    let bench = Bench::new();
+    bench.write(
+        "d/a.parv",
+        "disksim_disk SMALL {
+            Model = dm_disk SMALL_model {
+                Number of data surfaces = 2,
+                Layout Model = dm_layout_g1 {
+                    LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0, Rangesize for sparing = 1,
+                    Zones = [ dm_layout_g1_zone {
+                        First cylinder number = 0, Last cylinder number = 99, Blocks per track = 60,
+                        Empty space at zone front = 0, Number of spares = 0 } ] },
+                Mechanical Model = dm_mech_g1 {
+                    Seek type = constant, Constant seek time = 3.0, Add. write settling delay = 0.0,
+                    Head switch time = 0.5, Rotation speed (in rpms) = 6000 } },
+            Time scale for overheads = 1.0, Bulk sector transfer time = 0.0,
+            High (read) water mark = 0.0, Enable caching in buffer = 0, Fast write level = 0,
+            Immediate buffer read = 0,
+            Read hit over. after read = 0.5, Read hit over. after write = 0.5,
+            Read miss over. after read = 0.5, Read miss over. after write = 0.5,
+            Write hit over. after read = 0.5, Write hit over. after write = 0.5,
+            Write miss over. after read = 0.5, Write miss over. after write = 0.5
+        }",
+    );
+    // Sector 3 begins at .5 ms, when the overhead has passed, and takes a sixth of a millisecond.
+    bench.write("d/a.trace", "R Miss 3 1 666.667 1000.0\n");
+    bench.write("d/runvalid", "(rms should be about 0.100)\ndisksim a.parv a.outv validate a.trace 0\n");
+    assert!(bench.ok("lab presets d/a.parv").contains("disk.geometry.zone[0].sectors_per_track = 60"));
+    let found = bench.json("lab disksim --json d");
+    assert_eq!((&found[0]["drive"], &found[0]["requests"]), (&"a".into(), &1.into()));
+    assert!(found[0]["rms_ms"].as_f64().unwrap() < 0.001, "{found}");
+    bench.write("d/a.trace", "R Miss 3 1 866.667 1000.0\n");
+    let ran = bench.run("lab disksim d");
+    assert!(ran.code == 1 && ran.out.contains(" 0.200    0.100   2.00 !\n"), "{}", ran.out);
+    bench.fails("lab disksim dir", 1, &["dir"]);
+    std::fs::create_dir(bench.path("empty")).unwrap();
+    bench.fails("lab disksim empty", 1, &["empty: no DRIVE.parv"]);
+    bench.write("d/a.parv", "disksim_disk SMALL { Model = 3 }");
+    bench.fails("lab disksim d", 1, &["a.parv", "Model"]);
+}
+
 /// Promise: experiments are listed, run by name, and written as text, JSON and pictures; unknown
 /// names are refused.
 #[test]

@@ -5,7 +5,7 @@ use spindle_clock::Work;
 use spindle_device::MemoryDevice;
 use spindle_sim::disk::Disk;
 use spindle_sim::host::Host;
-use spindle_sim::preset::Library;
+use spindle_sim::preset::{self, Library};
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl Machine {
         discipline: Discipline,
         stores: Vec<Arc<MemoryDevice>>,
     ) -> Result<Self> {
-        let disk = Disk::new(Library::built_in()?.disk(disk)?)?;
+        let disk = Disk::new(&preset::disk(disk)?)?;
         let disks = stores.into_iter().map(|store| (disk.clone(), store)).collect();
         Self::with_unlike_disks(host, discipline, disks)
     }

@@ -3,7 +3,7 @@
 //!
 //! Pure: an [`Arm`] is a value, and every motion gives the next one.
 
-use super::geometry::{Geometry, Pass, Track};
+use super::geometry::{Geometry, Pass, Place, Track};
 use super::invalid;
 use super::seek::Curve;
 use super::spec;
@@ -42,6 +42,25 @@ pub struct Progress {
     pub arm: Arm,
 }
 
+/// How much longer, or shorter, the heads take to settle before a write.
+#[derive(Clone, Copy, Debug)]
+struct Settle {
+    longer: Time,
+    shorter: Time,
+}
+
+impl Settle {
+    fn from_ms(ms: f64) -> Self {
+        Self { longer: Time::from_ms_f64(ms.max(0.0)), shorter: Time::from_ms_f64((-ms).max(0.0)) }
+    }
+
+    /// Returns the time of a movement before a write, from that of the movement; where nothing
+    /// moves, nothing settles.
+    fn after(self, moved: Time) -> Time {
+        if moved == Time::ZERO { moved } else { moved + self.longer - self.shorter }
+    }
+}
+
 /// Platters and arm.
 #[derive(Clone, Debug)]
 pub struct Mechanism {
@@ -50,6 +69,7 @@ pub struct Mechanism {
     read: Curve,
     write: Curve,
     head_switch: Time,
+    settle: Settle,
     /// Reading may begin in the middle.
     zero_latency: bool,
 }
@@ -63,39 +83,41 @@ impl Mechanism {
         if !(0.0..=1000.0).contains(&geometry.head_switch_ms) {
             return Err(invalid("geometry.head_switch_ms", "must be from 0 to 1000"));
         }
+        let settle_ms = seek.write_settle_ms.unwrap_or(0.0);
+        if !(-1000.0..=1000.0).contains(&settle_ms) {
+            return Err(invalid("seek.write_settle_ms", "must be from -1000 to 1000"));
+        }
         let cylinders = geometry.zone.iter().fold(0, |sum: u32, zone| sum.saturating_add(zone.cylinders));
-        let read = Curve::fit(cylinders, seek.min_ms, seek.average_ms, seek.max_ms)?;
-        let write = Curve::fit(
-            cylinders,
-            seek.write_min_ms.unwrap_or(seek.min_ms),
-            seek.write_average_ms.unwrap_or(seek.average_ms),
-            seek.write_max_ms.unwrap_or(seek.max_ms),
-        )?;
+        let (read, write) = Curve::pair(cylinders, seek)?;
         let head_switch = Time::from_ms_f64(geometry.head_switch_ms);
-        let step = read.time(1).max(write.time(1));
-        let geometry = Geometry::new(geometry, head_switch, step)?;
-        Ok(Self { geometry, read, write, head_switch, zero_latency })
+        let settle = Settle::from_ms(settle_ms);
+        let slower = |read: Time, write: Time| read.max(settle.after(write));
+        let step = slower(read.time(1), write.time(1));
+        let geometry = Geometry::new(geometry, slower(head_switch, head_switch), step)?;
+        Ok(Self { geometry, read, write, head_switch, settle, zero_latency })
     }
 
     /// Heads on the first track.
     #[must_use]
     pub fn parked(&self) -> Arm {
-        Arm { track: self.geometry.place(0).0 }
+        Arm { track: self.geometry.place(0).track }
     }
 
     /// Returns the time in which the heads move by so many cylinders before a write.
     #[must_use]
     pub fn seek(&self, cylinders: u32) -> Time {
-        self.write.time(cylinders)
+        self.settle.after(self.write.time(cylinders))
     }
 
     /// Returns the time to bring the heads to a track.
     #[must_use]
     pub fn reach(&self, arm: Arm, op: Op, track: Track) -> Time {
         let distance = arm.track.cylinder.abs_diff(track.cylinder);
-        let curve = if op == Op::Read { &self.read } else { &self.write };
         let switch = if arm.track.head == track.head { Time::ZERO } else { self.head_switch };
-        curve.time(distance).max(switch)
+        match op {
+            Op::Read => self.read.time(distance).max(switch),
+            Op::Write => self.settle.after(self.write.time(distance).max(switch)),
+        }
     }
 
     /// Moves to `sector` from `from` on and transfers `count` sectors, which follow each other.
@@ -111,24 +133,24 @@ impl Mechanism {
     }
 
     fn transfer(&self, arm: Arm, op: Op, sector: u64, count: u64, from: Time, any_order: bool) -> Motion {
-        let (mut track, mut index) = self.geometry.place(sector);
+        let Place { mut track, mut index, mut run } = self.geometry.place(sector);
         let seek = self.reach(arm, op, track);
         let mut motion = Motion { seek, begin: from + seek, end: from + seek, arm: Arm { track } };
-        let mut left = count;
-        while left > 0 {
-            let here = left.min(self.geometry.per_track(track) - index);
+        let mut done = 0;
+        while done < count {
+            let here = run.min(count - done);
             let Pass { begin, end } = if any_order {
                 self.geometry.pass_in_any_order(track, index, here, motion.end)
             } else {
                 self.geometry.pass(track, index, here, motion.end)
             };
-            if left == count {
+            if done == 0 {
                 motion.begin = begin;
             }
             motion.end = end;
-            left -= here;
-            if left > 0 {
-                (track, index) = (self.geometry.after(track), 0);
+            done += here;
+            if done < count {
+                Place { track, index, run } = self.geometry.place(sector + done);
                 motion.end += self.reach(motion.arm, op, track);
                 motion.arm = Arm { track };
             }
@@ -144,13 +166,13 @@ impl Mechanism {
         if count == 0 {
             return reached;
         }
-        let (mut track, mut index) = self.geometry.place(sector);
         loop {
+            let Place { track, index, run } = self.geometry.place(sector + reached.sectors);
             let ready = reached.end + self.reach(reached.arm, Op::Read, track);
             if ready >= until {
                 return reached;
             }
-            let here = (count - reached.sectors).min(self.geometry.per_track(track) - index);
+            let here = run.min(count - reached.sectors);
             let passed = self.geometry.passed(track, index, here, ready, until);
             if passed > 0 {
                 reached.end = self.geometry.pass(track, index, passed, ready).end;
@@ -160,7 +182,6 @@ impl Mechanism {
             if passed < here || reached.sectors == count {
                 return reached;
             }
-            (track, index) = (self.geometry.after(track), 0);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Invariant: a segment never claims a sector before it has passed under the head.
 
 use super::arm::{Arm, Mechanism};
+use super::spec::ReadAheadUntil;
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,8 @@ pub enum Held {
         from: Time,
         /// Where they are.
         arm: Arm,
+        /// Reading on had come to its end.
+        halted: bool,
     },
     /// The beginning, and the heads are elsewhere.
     Beginning {
@@ -61,17 +64,19 @@ pub struct ReadBuffer {
     capacity: u64,
     /// How far to read on.
     read_ahead: u64,
+    until: ReadAheadUntil,
     stream: Option<Stream>,
     requests: u64,
 }
 
 impl ReadBuffer {
     /// Returns an empty buffer of `count` segments of `capacity` sectors that reads on by at most
-    /// `read_ahead`.
+    /// `read_ahead`, and not beyond `until`. Where that is more than a segment, the segment loses
+    /// its beginning.
     #[must_use]
-    pub fn new(count: u32, capacity: u64, read_ahead: u64) -> Self {
+    pub fn new(count: u32, capacity: u64, read_ahead: u64, until: ReadAheadUntil) -> Self {
         let segments = (0..count).map(|_| Segment { start: 0, end: 0, used: 0 }).collect();
-        Self { segments, capacity, read_ahead: read_ahead.min(capacity), stream: None, requests: 0 }
+        Self { segments, capacity, read_ahead, until, stream: None, requests: 0 }
     }
 
     /// Returns what there is at `now` of the sectors from `start` to `end`.
@@ -87,7 +92,7 @@ impl ReadBuffer {
                 } else {
                     let halted = segment.end == stream.limit;
                     let from = if halted { stream.from.max(now) } else { stream.from };
-                    Held::Coming { next: segment.end, from, arm: stream.arm }
+                    Held::Coming { next: segment.end, from, arm: stream.arm, halted }
                 };
             }
         }
@@ -98,10 +103,11 @@ impl ReadBuffer {
     }
 
     /// Notes that the host took the sectors up to `end` at `now`, which makes room to read on.
-    pub fn taken(&mut self, end: u64, now: Time) {
+    pub fn taken(&mut self, mechanism: &Mechanism, end: u64, now: Time) {
+        let Some(Stream { segment, .. }) = self.stream else { return };
+        let limit = self.limit(mechanism, self.segments[segment].start, end);
         let Some(stream) = &mut self.stream else { return };
         let segment = &self.segments[stream.segment];
-        let limit = end + self.read_ahead;
         if segment.start < end && limit > stream.limit {
             if segment.end == stream.limit {
                 stream.from = stream.from.max(now);
@@ -112,7 +118,7 @@ impl ReadBuffer {
 
     /// Notes that the sectors from `start` to `end` have passed under the heads, the last one at
     /// `at`; the drive reads on.
-    pub fn filled(&mut self, start: u64, end: u64, at: Time, arm: Arm) {
+    pub fn filled(&mut self, mechanism: &Mechanism, start: u64, end: u64, at: Time, arm: Arm) {
         let extends =
             |segment: &Segment| segment.start < segment.end && (segment.start..=segment.end).contains(&start);
         let oldest = |segments: &[Segment]| (0..segments.len()).min_by_key(|n| segments[*n].used);
@@ -125,7 +131,24 @@ impl ReadBuffer {
         segment.end = end;
         segment.start = segment.start.max(end.saturating_sub(self.capacity));
         segment.used = self.requests;
-        self.stream = Some(Stream { segment: index, from: at, limit: end + self.read_ahead, arm });
+        let limit = self.limit(mechanism, self.segments[index].start, end);
+        self.stream = Some(Stream { segment: index, from: at, limit, arm });
+    }
+
+    /// Returns the sector at which reading on halts, behind a read that ended at `end`, into a
+    /// segment that begins at `start`.
+    fn limit(&self, mechanism: &Mechanism, start: u64, end: u64) -> u64 {
+        let geometry = &mechanism.geometry;
+        let until = match self.until {
+            ReadAheadUntil::Distance => u64::MAX,
+            ReadAheadUntil::Track => geometry.track_bounds(end - 1).1,
+            ReadAheadUntil::NextTrack => match geometry.track_bounds(end) {
+                (track_start, track_end) if start < track_start => geometry.track_bounds(track_end).1,
+                (_, track_end) => track_end,
+            },
+            ReadAheadUntil::Cylinder => geometry.cylinder_end(end - 1),
+        };
+        (end + self.read_ahead).min(until).max(end)
     }
 
     /// Returns the heads are needed elsewhere at `now`: reading on ends, and they are found here.

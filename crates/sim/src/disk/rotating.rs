@@ -17,16 +17,91 @@ use spindle_device::Op;
 /// The largest memory of a drive: 16 GiB.
 const MOST_KIB: u32 = 1 << 24;
 
+/// From the command to the first movement.
+#[derive(Clone, Copy, Debug)]
+struct Overhead {
+    /// Where the platters are needed.
+    miss: Time,
+    /// Where the buffer or the write cache does.
+    hit: Time,
+}
+
+/// Overheads by the transfer before.
+#[derive(Clone, Copy, Debug)]
+struct Overheads {
+    after_read: Each,
+    after_write: Each,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Each {
+    read: Overhead,
+    write: Overhead,
+}
+
+impl Overheads {
+    fn new(controller: &spec::Controller) -> Result<Self, Error> {
+        let hit_ms = controller.hit_overhead_ms.or(controller.write_overhead_ms);
+        let after_read = spec::Overheads {
+            overhead_ms: controller.overhead_ms,
+            hit_overhead_ms: controller.hit_overhead_ms.unwrap_or(controller.overhead_ms),
+            write_overhead_ms: controller.write_overhead_ms.unwrap_or(controller.overhead_ms),
+            write_hit_overhead_ms: controller
+                .write_hit_overhead_ms
+                .or(hit_ms)
+                .unwrap_or(controller.overhead_ms),
+        };
+        let after_write = controller.after_write.as_ref().unwrap_or(&after_read);
+        Ok(Self {
+            after_read: Each::new("controller", &after_read)?,
+            after_write: Each::new("controller.after_write", after_write)?,
+        })
+    }
+
+    const fn after(&self, last: Op) -> &Each {
+        match last {
+            Op::Read => &self.after_read,
+            Op::Write => &self.after_write,
+        }
+    }
+}
+
+impl Each {
+    fn new(table: &str, spec: &spec::Overheads) -> Result<Self, Error> {
+        let time = |field, ms: f64| match ms {
+            0.0..=1000.0 => Ok(Time::from_ms_f64(ms)),
+            _ => Err(invalid(&format!("{table}.{field}"), "must be from 0 to 1000")),
+        };
+        Ok(Self {
+            read: Overhead {
+                miss: time("overhead_ms", spec.overhead_ms)?,
+                hit: time("hit_overhead_ms", spec.hit_overhead_ms)?,
+            },
+            write: Overhead {
+                miss: time("write_overhead_ms", spec.write_overhead_ms)?,
+                hit: time("write_hit_overhead_ms", spec.write_hit_overhead_ms)?,
+            },
+        })
+    }
+}
+
 /// A rotating disk.
 #[derive(Clone, Debug)]
 pub struct Rotating {
     mechanism: Mechanism,
     sector_bytes: u32,
-    overhead: Time,
-    hit_overhead: Time,
+    overheads: Overheads,
+    /// The last transfer.
+    last: Op,
     /// Nanoseconds per byte on the bus.
-    bus_ns: f64,
+    read_bus_ns: f64,
+    write_bus_ns: f64,
     forwarding: Forwarding,
+    /// Parts of a request, with [`Forwarding::Sector`].
+    read_watermark: f64,
+    write_watermark: f64,
+    read_delay: Time,
+    write_delay: Time,
     buffer: Option<ReadBuffer>,
     cache: Option<WriteCache>,
     cache_idle: Time,
@@ -54,17 +129,37 @@ impl Rotating {
         let seek = spec.seek.as_ref().ok_or_else(missing("seek"))?;
         let controller = spec.controller.as_ref().ok_or_else(missing("controller"))?;
         let mechanism = Mechanism::new(geometry, seek, controller.zero_latency.unwrap_or(false))?;
-        let overheads = [Some(controller.overhead_ms), controller.hit_overhead_ms];
-        if overheads.iter().flatten().any(|ms| !(0.0..=1000.0).contains(ms)) {
-            return Err(invalid("controller.overhead_ms", "must be from 0 to 1000"));
+        let overheads = Overheads::new(controller)?;
+        let delay = |field, ms: Option<f64>| match ms.unwrap_or(0.0) {
+            ms @ 0.0..=1000.0 => Ok(Time::from_ms_f64(ms)),
+            _ => Err(invalid(field, "must be from 0 to 1000")),
+        };
+        let watermarks = [
+            ("controller.read_watermark", controller.read_watermark),
+            ("controller.write_watermark", controller.write_watermark),
+        ];
+        for (field, part) in watermarks {
+            match part {
+                Some(part) if !(0.0..=1.0).contains(&part) => {
+                    return Err(invalid(field, "must be from 0 to 1"));
+                }
+                Some(_) if controller.forwarding != Forwarding::Sector => {
+                    return Err(invalid(field, "needs the forwarding sector"));
+                }
+                _ => {}
+            }
         }
-        if !(0.01..=1e6).contains(&controller.bus_mb_s) {
-            return Err(invalid("controller.bus_mb_s", "must be from 0.01 to 1000000"));
+        let write_bus_mb_s = controller.write_bus_mb_s.unwrap_or(controller.bus_mb_s);
+        let rates =
+            [("controller.bus_mb_s", controller.bus_mb_s), ("controller.write_bus_mb_s", write_bus_mb_s)];
+        if let Some((field, _)) = rates.iter().find(|(_, mb_s)| !(0.01..=1e6).contains(mb_s)) {
+            return Err(invalid(field, "must be from 0.01 to 1000000"));
         }
         let sector_bytes = geometry.sector_bytes;
         let fastest = geometry.zone.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(0);
         let media_mb_s = f64::from(fastest) * f64::from(sector_bytes) * geometry.rpm / 60e6;
-        if controller.forwarding == Forwarding::Direct && controller.bus_mb_s < media_mb_s {
+        if controller.forwarding == Forwarding::Direct && controller.bus_mb_s.min(write_bus_mb_s) < media_mb_s
+        {
             return Err(invalid("controller.forwarding", "direct needs a bus as fast as the platters"));
         }
         let sizes = [
@@ -83,6 +178,7 @@ impl Rotating {
                 buffer.segments.min(4096),
                 capacity,
                 buffer.read_ahead_kib.map_or(capacity, sectors),
+                buffer.read_ahead_until,
             )
         });
         let idle_ms = spec.write_cache.as_ref().map_or(0.0, |cache: &spec::WriteCache| cache.idle_ms);
@@ -90,10 +186,15 @@ impl Rotating {
             arm: mechanism.parked(),
             mechanism,
             sector_bytes,
-            overhead: Time::from_ms_f64(controller.overhead_ms),
-            hit_overhead: Time::from_ms_f64(controller.hit_overhead_ms.unwrap_or(controller.overhead_ms)),
-            bus_ns: 1e3 / controller.bus_mb_s,
+            overheads,
+            last: Op::Read,
+            read_bus_ns: 1e3 / controller.bus_mb_s,
+            write_bus_ns: 1e3 / write_bus_mb_s,
             forwarding: controller.forwarding,
+            read_watermark: controller.read_watermark.unwrap_or(0.0),
+            write_watermark: controller.write_watermark.unwrap_or(0.0),
+            read_delay: delay("controller.read_delay_ms", controller.read_delay_ms)?,
+            write_delay: delay("controller.write_delay_ms", controller.write_delay_ms)?,
             buffer,
             cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib))),
             cache_idle: Time::from_ms_f64(idle_ms),
@@ -133,10 +234,12 @@ impl Rotating {
     /// Carries out a transfer.
     pub fn start(&mut self, now: Time, transfer: &Transfer) -> Service {
         self.empty_cache(now);
-        match transfer.op {
+        let service = match transfer.op {
             Op::Read => self.read(now, transfer),
             Op::Write => self.write(now, transfer),
-        }
+        };
+        self.last = transfer.op;
+        service
     }
 
     /// Returns the time in which the heads move by so many cylinders before a write.
@@ -149,11 +252,11 @@ impl Rotating {
         if self.cache.is_some() || sector >= self.sectors() {
             return;
         }
-        let (track, _) = self.mechanism.geometry.place(sector);
+        let track = self.mechanism.geometry.place(sector).track;
         let seek = self.mechanism.reach(self.arm, Op::Write, track);
         if seek > Time::ZERO {
             self.stop_reading_on(now);
-            self.free_at = self.free_at.max(now + self.overhead) + seek;
+            self.free_at = self.free_at.max(now + self.overheads.after(self.last).write.miss) + seek;
         }
         (self.arm, self.head) = (Arm { track }, sector);
     }
@@ -164,7 +267,7 @@ impl Rotating {
             return now;
         }
         self.empty_cache(now);
-        let ready = now + self.overhead;
+        let ready = now + self.overheads.after(self.last).write.miss;
         self.free_at = self.free_at.max(ready);
         while let Some((start, end)) = self.next_run() {
             self.put(start, end, ready);
@@ -174,7 +277,7 @@ impl Rotating {
 
     fn read(&mut self, now: Time, transfer: &Transfer) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
-        let hit_ready = now + self.hit_overhead;
+        let hit_ready = now + self.overheads.after(self.last).read.hit;
         let (from, to) = self.written;
         if (from <= start && end <= to) || self.cache.as_ref().is_some_and(|cache| cache.holds(start, end)) {
             return self.hit(now, transfer);
@@ -187,16 +290,21 @@ impl Rotating {
             Some(buffer) => buffer.look_up(&self.mechanism, start, end, hit_ready),
             None => Held::Nothing,
         };
-        let ready = now + self.overhead;
+        let ready = now + self.overheads.after(self.last).read.miss;
         let service = match held {
             Held::All => self.hit(now, transfer),
-            Held::Coming { next, from, arm } => {
-                let motion = self.mechanism.in_order(arm, Op::Read, next, end - next, from);
+            Held::Coming { next, from, arm, halted } => {
+                let motion = if halted {
+                    self.mechanism.access(arm, Op::Read, next, end - next, from)
+                } else {
+                    self.mechanism.in_order(arm, Op::Read, next, end - next, from)
+                };
                 let direct = self.mechanism.access(arm, Op::Read, start, end - start, ready);
                 if next <= start && direct.end < motion.end {
                     self.read_platters(now, ready, transfer, start)
                 } else {
-                    self.deliver(now, hit_ready, transfer, motion, next)
+                    let mark = self.mark(arm, transfer, next, from, &motion);
+                    self.deliver(now, hit_ready, transfer, motion, next, mark)
                 }
             }
             Held::Beginning { next } => self.read_platters(now, ready, transfer, next),
@@ -208,13 +316,13 @@ impl Rotating {
 
     /// Returns the buffer or the write cache has it.
     fn hit(&mut self, now: Time, transfer: &Transfer) -> Service {
-        let bus = self.on_bus(transfer.sectors);
+        let bus = self.on_bus(Op::Read, transfer.sectors);
         if let Some(buffer) = &mut self.buffer {
-            buffer.taken(transfer.end(), now + self.hit_overhead);
+            buffer.taken(&self.mechanism, transfer.end(), now + self.overheads.after(self.last).read.hit);
         }
         Service {
-            done: now + self.hit_overhead + bus,
-            overhead: self.hit_overhead,
+            done: now + self.overheads.after(self.last).read.hit + bus,
+            overhead: self.overheads.after(self.last).read.hit,
             bus,
             hit: true,
             ..Service::at(now)
@@ -226,7 +334,8 @@ impl Rotating {
         self.stop_reading_on(ready);
         let from = ready.max(self.free_at);
         let motion = self.mechanism.access(self.arm, Op::Read, next, transfer.end() - next, from);
-        let mut service = self.deliver(now, ready, transfer, motion, next);
+        let mark = self.mark(self.arm, transfer, next, from, &motion);
+        let mut service = self.deliver(now, ready, transfer, motion, next, mark);
         service.wait = from - ready;
         service.seek = motion.seek;
         service.rotation = motion.begin - (from + motion.seek);
@@ -234,22 +343,41 @@ impl Rotating {
         service
     }
 
+    /// Returns when as much of a read is in the buffer as the watermark wants, if the sectors from
+    /// `next` on come from the platters by `motion`, which began with the heads at `arm` at `from`.
+    fn mark(&self, arm: Arm, transfer: &Transfer, next: u64, from: Time, motion: &Motion) -> Time {
+        let wanted = part(self.read_watermark, transfer.sectors);
+        let missing = (transfer.sector + wanted).saturating_sub(next);
+        match (missing, wanted) {
+            (0, _) => Time::ZERO,
+            (_, 1) => motion.begin + self.slot_time(motion.arm),
+            _ => self.mechanism.access(arm, Op::Read, next, missing, from).end.min(motion.end),
+        }
+    }
+
     /// Returns the data from `next` on come from the platters by `motion`, those before are in the
-    /// buffer; all go to the host.
-    fn deliver(&mut self, now: Time, ready: Time, transfer: &Transfer, motion: Motion, next: u64) -> Service {
+    /// buffer; all go to the host from `mark` on.
+    fn deliver(
+        &mut self,
+        now: Time,
+        ready: Time,
+        transfer: &Transfer,
+        motion: Motion,
+        next: u64,
+        mark: Time,
+    ) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
-        let on_bus = self.on_bus(transfer.sectors);
-        let first = self.slot_time(motion.arm);
+        let on_bus = self.on_bus(Op::Read, transfer.sectors);
         let from_buffer = next > start;
-        let in_buffer = if from_buffer { ready } else { ready.max(motion.begin + first) };
+        let in_buffer = if mark > ready { mark + self.read_delay } else { ready };
         let done = match self.forwarding {
             Forwarding::Direct => motion.end.max(ready),
-            Forwarding::Sector => (motion.end.max(ready) + self.on_bus(1)).max(in_buffer + on_bus),
+            Forwarding::Sector => (motion.end.max(ready) + self.on_bus(Op::Read, 1)).max(in_buffer + on_bus),
             Forwarding::Whole => motion.end.max(ready) + on_bus,
         };
         self.settle(&motion, end);
         if let Some(buffer) = &mut self.buffer {
-            buffer.filled(start.min(next), end, motion.end, motion.arm);
+            buffer.filled(&self.mechanism, start.min(next), end, motion.end, motion.arm);
         }
         Service {
             done,
@@ -266,46 +394,52 @@ impl Rotating {
         let sectors = end - start;
         if self.cache.as_ref().is_some_and(|cache| cache.accepts(sectors)) {
             self.forget(start, end, now);
-            let ready = now + self.hit_overhead;
+            let ready = now + self.overheads.after(self.last).write.hit;
             let mut room_at = ready;
             while self.cache.as_ref().is_some_and(|cache| !cache.has_room(sectors)) {
                 let Some((from, to)) = self.next_run() else { break };
                 self.put(from, to, now);
                 room_at = ready.max(self.free_at);
             }
-            let bus = self.on_bus(transfer.sectors);
+            let bus = self.on_bus(Op::Write, transfer.sectors);
             if let Some(cache) = &mut self.cache {
                 if cache.is_empty() {
                     self.dirty_since = room_at + bus;
                 }
                 cache.insert(start, end);
             }
-            let (overhead, wait) = (self.hit_overhead, room_at - ready);
+            let (overhead, wait) = (self.overheads.after(self.last).write.hit, room_at - ready);
             return Service { done: room_at + bus, overhead, wait, bus, hit: true, ..Service::at(now) };
         }
         while let Some((from, to)) = self.cache.as_mut().and_then(|cache| cache.take_overlapping(start, end))
         {
             self.put(from, to, now);
         }
-        let ready = now + self.overhead;
+        let ready = now + self.overheads.after(self.last).write.miss;
         self.stop_reading_on(ready);
         self.forget(start, end, ready);
         let from = ready.max(self.free_at);
-        let (track, _) = self.mechanism.geometry.place(start);
+        let track = self.mechanism.geometry.place(start).track;
         let seek = self.mechanism.reach(self.arm, Op::Write, track);
         let media = Time(self.slot_time(Arm { track }).0 * sectors);
         // The platters must not run ahead of the bus.
-        let lead = match self.forwarding {
-            Forwarding::Direct => Time::ZERO,
-            Forwarding::Sector => self.on_bus(1).max(self.on_bus(transfer.sectors) - media),
-            Forwarding::Whole => self.on_bus(transfer.sectors),
-        };
+        let lead = self.write_delay
+            + match self.forwarding {
+                Forwarding::Direct => Time::ZERO,
+                Forwarding::Sector => self
+                    .on_bus(
+                        Op::Write,
+                        u32::try_from(part(self.write_watermark, transfer.sectors)).unwrap_or(u32::MAX),
+                    )
+                    .max(self.on_bus(Op::Write, transfer.sectors) - media),
+                Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
+            };
         let late = lead - (seek + (from - ready));
         let motion = self.mechanism.in_order(self.arm, Op::Write, start, sectors, from + late);
         self.settle(&motion, end);
         Service {
             done: motion.end,
-            overhead: self.overhead,
+            overhead: self.overheads.after(self.last).write.miss,
             wait: from - ready,
             seek,
             rotation: motion.begin - (from + late + seek),
@@ -366,12 +500,19 @@ impl Rotating {
 
     /// Returns the time of so many sectors on the bus.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and within a day")]
-    fn on_bus(&self, sectors: u32) -> Time {
-        Time((f64::from(sectors) * f64::from(self.sector_bytes) * self.bus_ns) as u64)
+    fn on_bus(&self, op: Op, sectors: u32) -> Time {
+        let ns = if op == Op::Read { self.read_bus_ns } else { self.write_bus_ns };
+        Time((f64::from(sectors) * f64::from(self.sector_bytes) * ns) as u64)
     }
 
     /// Returns the time of one sector under the head.
     fn slot_time(&self, arm: Arm) -> Time {
         Time(self.revolution().0 / self.mechanism.geometry.per_track(arm.track))
     }
+}
+
+/// Returns so many sectors of a request as a watermark wants: at least one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2^32")]
+fn part(watermark: f64, sectors: u32) -> u64 {
+    ((f64::from(sectors) * watermark).ceil() as u64).clamp(1, u64::from(sectors.max(1)))
 }

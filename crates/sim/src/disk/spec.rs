@@ -1,7 +1,8 @@
 //! What a preset file says of a disk, as numbers. Every figure carries its unit in its name.
 
-use crate::figure::{figure, figure_or_none};
+use crate::figure::{figure, figure_or_none, figures_by_number};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// A disk with its controller and bus: a rotating one, or flash.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -45,17 +46,38 @@ pub struct Geometry {
     /// it: as many as cover the head switch.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub track_skew_sectors: Option<u32>,
-    /// The same from the last track of a cylinder to the next cylinder. Without it: as many as
-    /// cover the longer of the shortest seeks for reading and writing.
+    /// The same for the first track of a cylinder against the last track of the cylinder before.
+    /// Without it: as many as cover the longer of the shortest seeks for reading and writing.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub cylinder_skew_sectors: Option<u32>,
+    /// In which order sectors follow each other over the tracks.
+    #[serde(default)]
+    pub layout: Layout,
+    /// With [`Layout::SurfaceSerpentine`]: over how many cylinders one head goes before the next
+    /// head comes back.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub serpentine_cylinders: Option<u32>,
     /// Bands of cylinders with equally many sectors per track, the outermost, which hold the lowest
     /// sectors, first. Old disks have one.
     pub zone: Vec<Zone>,
 }
 
+/// In which order sectors follow each other over the tracks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// All tracks of a cylinder by the number of the head, then the next cylinder.
+    #[default]
+    Cylinder,
+    /// All tracks of a cylinder, then the next cylinder: every other one backwards, so that no
+    /// other head is chosen between cylinders.
+    CylinderSerpentine,
+    /// One head over several cylinders, then the next head back over the same.
+    SurfaceSerpentine,
+}
+
 /// A band of cylinders.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     /// How many.
@@ -64,22 +86,42 @@ pub struct Zone {
     /// Sectors on each of their tracks.
     #[serde(deserialize_with = "figure")]
     pub sectors_per_track: u32,
+    /// How many sectors at the beginning of the band hold no data.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub front_reserved_sectors: Option<u32>,
+    /// The same at its end, spare sectors not counted.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub end_reserved_sectors: Option<u32>,
+    /// How many sectors at the end of each [`Self::spare_every_tracks`] are kept to replace others.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub spare_sectors: Option<u32>,
+    /// How many tracks share these: 1 for spares on each track, the number of heads for spares on
+    /// each cylinder.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub spare_every_tracks: Option<u32>,
+    /// How far a track's first sector stands behind that of the track before, as a time in
+    /// milliseconds, in place of [`Geometry::track_skew_sectors`].
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub track_skew_ms: Option<f64>,
+    /// The same in place of [`Geometry::cylinder_skew_sectors`].
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub cylinder_skew_ms: Option<f64>,
 }
 
-/// Seek times, settling included, in milliseconds. Those of writing follow those of reading where
-/// they are left out.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// Seek times, settling included, in milliseconds: either three figures, through which a curve is
+/// drawn, or a table. Those of writing follow those of reading where they are left out.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
     /// To the next cylinder.
-    #[serde(deserialize_with = "figure")]
-    pub min_ms: f64,
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub min_ms: Option<f64>,
     /// Mean over random pairs of cylinders.
-    #[serde(deserialize_with = "figure")]
-    pub average_ms: f64,
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub average_ms: Option<f64>,
     /// From the first cylinder to the last.
-    #[serde(deserialize_with = "figure")]
-    pub max_ms: f64,
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub max_ms: Option<f64>,
     /// To the next cylinder, before a write.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub write_min_ms: Option<f64>,
@@ -89,6 +131,17 @@ pub struct Seek {
     /// Longest before a write.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub write_max_ms: Option<f64>,
+    /// Measured times by distance in cylinders, with straight lines between them; beyond the last
+    /// one, the line through the last two.
+    #[serde(default, deserialize_with = "figures_by_number")]
+    pub table_ms: BTreeMap<u32, f64>,
+    /// The same before a write.
+    #[serde(default, deserialize_with = "figures_by_number")]
+    pub write_table_ms: BTreeMap<u32, f64>,
+    /// How much longer the heads take to settle before a write, after a seek or another head was
+    /// chosen; negative where they take less.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_settle_ms: Option<f64>,
 }
 
 /// Controller and bus.
@@ -101,14 +154,60 @@ pub struct Controller {
     /// The same for what the buffer has, or the write cache takes; without it the same.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub hit_overhead_ms: Option<f64>,
+    /// [`Self::overhead_ms`] of writes; without it that of reads.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_overhead_ms: Option<f64>,
+    /// [`Self::hit_overhead_ms`] of writes, which the write cache takes; without it that of reads,
+    /// or else [`Self::write_overhead_ms`].
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_hit_overhead_ms: Option<f64>,
+    /// How long the drive takes to come back to the bus with data from the platters, in
+    /// milliseconds; without it none.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub read_delay_ms: Option<f64>,
+    /// From the first movement of the arm before a write to the first byte that the drive asks from
+    /// the bus, in milliseconds; without it none. What the arm needs in any case hides it.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_delay_ms: Option<f64>,
+    /// The overheads of a request that follows a write, where they are others.
+    pub after_write: Option<Overheads>,
     /// Rate of the bus in megabytes (10^6) per second.
     #[serde(deserialize_with = "figure")]
     pub bus_mb_s: f64,
+    /// The same for writes, where it is another.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_bus_mb_s: Option<f64>,
     /// How data pass between platters and bus.
     pub forwarding: Forwarding,
+    /// With [`Forwarding::Sector`]: the part of a request, from 0 to 1, that must have come from
+    /// the platters before the first sector goes to the bus. Without it: a sector.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub read_watermark: Option<f64>,
+    /// With [`Forwarding::Sector`]: the part of a request, from 0 to 1, that must have come from
+    /// the bus before the first sector goes to the platters. Without it: a sector.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub write_watermark: Option<f64>,
     /// Reading may begin in the middle of what is asked for, and end with its beginning.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub zero_latency: Option<bool>,
+}
+
+/// Overheads in milliseconds, as those of [`Controller`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overheads {
+    /// Of a read.
+    #[serde(deserialize_with = "figure")]
+    pub overhead_ms: f64,
+    /// Of a read that the buffer has.
+    #[serde(deserialize_with = "figure")]
+    pub hit_overhead_ms: f64,
+    /// Of a write.
+    #[serde(deserialize_with = "figure")]
+    pub write_overhead_ms: f64,
+    /// Of a write that the write cache takes.
+    #[serde(deserialize_with = "figure")]
+    pub write_hit_overhead_ms: f64,
 }
 
 /// How data pass between platters and bus.
@@ -134,9 +233,28 @@ pub struct ReadBuffer {
     #[serde(deserialize_with = "figure")]
     pub segment_kib: u32,
     /// How far an idle drive reads on behind the last read, in KiB; without it until the segment is
-    /// full.
+    /// full. Beyond the size of a segment, it gives up the beginning of what it holds.
     #[serde(default, deserialize_with = "figure_or_none")]
     pub read_ahead_kib: Option<u32>,
+    /// Where it halts before that.
+    #[serde(default)]
+    pub read_ahead_until: ReadAheadUntil,
+}
+
+/// Where reading on halts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAheadUntil {
+    /// Only where [`ReadBuffer::read_ahead_kib`] says.
+    #[default]
+    Distance,
+    /// At the end of the track on which the read ended.
+    Track,
+    /// At the end of the track behind that, if the segment began on the track before; at the end of
+    /// the track itself otherwise.
+    NextTrack,
+    /// At the end of the cylinder.
+    Cylinder,
 }
 
 /// A volatile write cache.

@@ -39,7 +39,8 @@ pub struct Args {
     /// Replay in this directory, which is created, or must be empty
     #[arg(long, value_name = "DIR", required_unless_present = "disk", conflicts_with = "disk")]
     on: Option<PathBuf>,
-    /// Replay on this modelled disk; "spindle lab presets" lists them
+    /// Replay on this modelled disk: a preset ("spindle lab presets" lists them), or a file. A disk
+    /// with zones and one of flash have a geometry that is made up, and 2 GiB of them are used
     #[arg(long, value_name = "PRESET")]
     disk: Option<String>,
     /// The modelled host of the disk
