@@ -347,7 +347,7 @@ impl Rotating {
     /// `next` on come from the platters by `motion`, which began with the heads at `arm` at `from`.
     fn mark(&self, arm: Arm, transfer: &Transfer, next: u64, from: Time, motion: &Motion) -> Time {
         let wanted = part(self.read_watermark, transfer.sectors);
-        let missing = (transfer.sector + wanted).saturating_sub(next);
+        let missing = (transfer.sector + u64::from(wanted)).saturating_sub(next);
         match (missing, wanted) {
             (0, _) => Time::ZERO,
             (_, 1) => motion.begin + self.slot_time(motion.arm),
@@ -427,10 +427,7 @@ impl Rotating {
             + match self.forwarding {
                 Forwarding::Direct => Time::ZERO,
                 Forwarding::Sector => self
-                    .on_bus(
-                        Op::Write,
-                        u32::try_from(part(self.write_watermark, transfer.sectors)).unwrap_or(u32::MAX),
-                    )
+                    .on_bus(Op::Write, part(self.write_watermark, transfer.sectors))
                     .max(self.on_bus(Op::Write, transfer.sectors) - media),
                 Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
             };
@@ -513,6 +510,6 @@ impl Rotating {
 
 /// Returns so many sectors of a request as a watermark wants: at least one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2^32")]
-fn part(watermark: f64, sectors: u32) -> u64 {
-    ((f64::from(sectors) * watermark).ceil() as u64).clamp(1, u64::from(sectors.max(1)))
+fn part(watermark: f64, sectors: u32) -> u32 {
+    ((f64::from(sectors) * watermark).ceil() as u32).clamp(1, sectors.max(1))
 }

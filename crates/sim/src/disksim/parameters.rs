@@ -21,7 +21,7 @@ const MOST_FILES: u32 = 100;
 pub struct Block {
     /// What it describes, such as `disksim_disk`.
     pub kind: String,
-    /// Its name; empty inside another block.
+    /// Its name; empty where it is left out.
     pub name: String,
     /// The file that it stands in.
     pub file: PathBuf,
@@ -291,8 +291,9 @@ impl<'a> Reader<'a> {
             let block = block.ok_or_else(|| self.wrong(&format!("{} has no block", file.display())))?;
             return Ok(Value::Block(Box::new(block)));
         }
+        let name = self.word().unwrap_or_default();
         if self.peek() == Some('{') {
-            return Ok(Value::Block(Box::new(self.block(word, "")?)));
+            return Ok(Value::Block(Box::new(self.block(word, name)?)));
         }
         self.at = start;
         Ok(Value::Word(self.until(&[',', '{', '}', '[', ']', '=']).to_owned()))
