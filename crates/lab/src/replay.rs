@@ -260,7 +260,7 @@ impl On {
                 return Ok(found);
             }
         }
-        let (sectors, tracks) = (64, 16);
+        let (sectors, tracks) = (32, 16);
         let cylinders = disk.capacity_sectors().min(MOST_BYTES / 512) / u64::from(sectors * tracks);
         Ok(Disk {
             rpm: spec.geometry.as_ref().map_or(3600, rpm),
