@@ -7,6 +7,8 @@
 use spindle_cache::ReadFailures;
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, Result};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What becomes of a block of a directory that the device cannot read. If nobody can change the
@@ -27,7 +29,14 @@ pub struct Condition {
     damaged: AtomicBool,
     /// Metadata that the device could not read.
     unread: ReadFailures,
-    passed_over: Mutex<Vec<String>>,
+    passed_over: Mutex<PassedOver>,
+}
+
+/// Damage that reads have passed over: what was said of it, each once, in this order.
+#[derive(Default)]
+struct PassedOver {
+    said: Vec<Arc<str>>,
+    known: HashSet<Arc<str>>,
 }
 
 /// Most places of damage that are remembered.
@@ -43,7 +52,7 @@ impl Condition {
             marked: Mutex::new(false),
             damaged: false.into(),
             unread,
-            passed_over: Mutex::new(Vec::new()),
+            passed_over: Mutex::default(),
         }
     }
 
@@ -90,11 +99,14 @@ impl Condition {
     /// Notes damage that a read passes over, so that something is missing in what it returns.
     pub fn pass_over(&self, error: &Error) {
         self.note_damage();
-        let what = error.to_string();
-        let mut known = self.passed_over.lock();
-        if known.len() < REMEMBERED && !known.contains(&what) {
+        let mut passed = self.passed_over.lock();
+        if passed.said.len() == REMEMBERED {
+            return;
+        }
+        let what: Arc<str> = error.to_string().into();
+        if passed.known.insert(what.clone()) {
             log::error!("{what}: passed over; run a check");
-            known.push(what);
+            passed.said.push(what);
         }
     }
 
@@ -120,7 +132,7 @@ impl Condition {
 
     /// Returns the damage that reads have passed over.
     pub fn passed_over(&self) -> Vec<String> {
-        self.passed_over.lock().clone()
+        self.passed_over.lock().said.iter().map(ToString::to_string).collect()
     }
 
     /// Notes that the file system is damaged. Returns true if that was known.

@@ -4,7 +4,7 @@ mod support;
 
 use spindle_conformance::damaged::names_left;
 use spindle_device::{Device, MemoryDevice};
-use spindle_ondisk::Endian;
+use spindle_ondisk::{Endian, Field};
 use spindle_v7::{Block, Format, OpenOptions, Superblock, V7};
 use spindle_vfs::{DirEntry, Error, FallocateMode, FileSystem, Ino, Privilege, SetAttr};
 use std::ops::ControlFlow;
@@ -189,6 +189,39 @@ fn a_lost_block_of_a_directory() {
     assert_eq!(names_left(&fs, dir).len(), 104 - in_a_block);
     assert!(fs.lookup(dir, b"name-99").is_ok());
     assert_eq!(fs.passed_over().len(), 1);
+}
+
+/// Promise: a directory that is larger than the device is read as far as it can be
+/// true, whatever the super-block says, and that is noted.
+#[test]
+fn a_directory_larger_than_the_device() {
+    // In these byte orders the pointers are entries that are not used.
+    for (format, s_fsize) in [(Format::V7, 2), (Format::sysv(Endian::Big), 4)] {
+        let victim = Victim::new(format);
+        let (block, offset) = victim.layout.superblock_at();
+        let size = 40 << 20;
+        victim.change(block, |bytes| {
+            (size / format.bsize).put(&mut bytes[offset + s_fsize..], format.endian);
+        });
+        // All of its blocks, and those with their numbers, are one.
+        let loop_of_itself = victim.addr(victim.other, 0);
+        victim.change(Block(loop_of_itself), |bytes| {
+            bytes.chunks_exact_mut(4).for_each(|pointer| loop_of_itself.put(pointer, format.endian));
+        });
+        victim.change_inode(victim.sub, |inode| inode.di_size = size.cast_signed());
+        (10..13).for_each(|n| victim.set_addr(victim.sub, n, loop_of_itself));
+        let options = OpenOptions { read_only: true, format: Some(format), ..OpenOptions::default() };
+        let fs = V7::open(victim.device.clone(), victim.clock.clone(), &options).unwrap();
+        let mut found = 0;
+        let listed = fs.readdir(Ino(victim.sub.into()), 0, &mut |_| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+        assert!(matches!(listed, Err(Error::Corrupt { .. })), "{format}: {listed:?}");
+        assert!(found <= (1 << 20) / 16, "{format}: {found}");
+        let said = fs.passed_over();
+        assert!(said.iter().any(|what| what.contains("more than the device has")), "{format}: {said:?}");
+    }
 }
 
 /// Promise: a directory whose entries are zeros is not shown as an empty one: on a file system that

@@ -95,6 +95,31 @@ fn drives_of_disksim() {
     bench.fails("lab disksim d", 1, &["a.parv", "Model"]);
 }
 
+/// Promise: a trace of disks runs on modelled disks without a file system, a trace of files does
+/// not.
+#[test]
+fn requests_on_modelled_disks() {
+    let bench = Bench::new();
+    let request = |n: u64| {
+        let (time, disk, offset) = (128_166_372_003_061_629 + n * 500_000, n % 2, n * 999_936 % 300_000_000);
+        format!("{time},src1,{disk},{},{offset},8192,100\n", if n % 3 == 0 { "Write" } else { "Read" })
+    };
+    bench.write("msr.csv", (0..60).map(request).collect::<String>());
+    let text = bench.ok("trace replay msr.csv --disk eagle --fs none");
+    let figures = |name: &str| {
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(["read", "write", "disks"].map(figures), ["40", "20", "2.00"]);
+    let outcome = bench.json("trace replay msr.csv --disk nvme --fs none --speed max --queue sstf --json");
+    assert_eq!(outcome["tables"].as_array().unwrap().len(), 3);
+    bench.ok("trace synth --events 1k --like a5 -o files.trace");
+    bench.fails("trace replay files.trace --disk eagle --fs none", 1, &["files.trace: ", "one of files"]);
+    bench.ok("trace replay files.trace --disk nvme --host today");
+    bench.fails("trace replay files.trace --disk none", 1, &["no disk `none`", "eagle"]);
+}
+
 /// Promise: experiments are listed, run by name, and written as text, JSON and pictures; unknown
 /// names are refused.
 #[test]

@@ -25,7 +25,9 @@ impl V7 {
         lost: &mut dyn FnMut(Error) -> Result<()>,
         mut look: impl FnMut(u64, &Entry<'_>) -> ControlFlow<T>,
     ) -> Result<Option<T>> {
-        let end = di.size - di.size % ENTRY_SIZE as u64;
+        // A directory has no holes, but the super-block may say more than there is.
+        let most = self.volume.blocks_there * u64::from(self.layout().format.bsize);
+        let end = di.size.min(most) / ENTRY_SIZE as u64 * ENTRY_SIZE as u64;
         let mut at = from.next_multiple_of(ENTRY_SIZE as u64);
         while at < end {
             let (lbn, start) = self.layout().split(at);
@@ -57,6 +59,10 @@ impl V7 {
                 Err(error) => lost(error)?,
             }
             at = next;
+        }
+        if di.size > most {
+            let what = format!("size {}, more than the device has", di.size);
+            lost(Error::corrupt(what, format!("directory inode {ino}")))?;
         }
         Ok(None)
     }

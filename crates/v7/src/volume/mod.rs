@@ -27,6 +27,8 @@ pub(crate) struct Volume {
     pub(crate) cache: Cache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) space: Mutex<Space>,
+    /// Blocks of the file system that the device has.
+    pub(crate) blocks_there: u64,
     condition: Condition,
 }
 
@@ -52,7 +54,9 @@ impl Volume {
     ) -> Result<Self> {
         let space = Space { free_blocks: free.len(), free, free_inodes: 0, superblock };
         let condition = Condition::new(read_only, cache.read_failures());
-        let volume = Self { layout, cache, clock, space: Mutex::new(space), condition };
+        let blocks_there = cache.device().info().size_bytes / u64::from(layout.format.bsize);
+        let blocks_there = blocks_there.min(layout.s_fsize.into());
+        let volume = Self { layout, cache, clock, space: Mutex::new(space), blocks_there, condition };
         volume.space.lock().free_inodes = match volume.count_free_inodes() {
             Err(error) if read_only => {
                 log::warn!("the free inodes cannot be counted, they count as 0: {error}");

@@ -4,7 +4,9 @@ use crate::error::{Context, Failure, Result};
 use crate::output::Output;
 use crate::text::parse_bytes;
 use spindle_clock::SystemClock;
+use spindle_lab::drives::{OnDrives, on_drives};
 use spindle_lab::replay::{On, System, from_file, on_disk};
+use spindle_lab::sim::Discipline;
 use spindle_report::number::bytes;
 use spindle_report::{Outcome, render};
 use spindle_synth::replay::{Directory, Pace, Replay, Settings, Target, Timings, population};
@@ -19,7 +21,8 @@ use std::time::Duration;
 /// The files of the trace are created first, with their original sizes. Then the events are
 /// performed in order, at the recorded times or faster. The files are named by numbers; the names
 /// in the trace are never used. In a directory, everything happens below it; the directory must be
-/// empty. On a modelled disk, time is virtual.
+/// empty. On a modelled disk, time is virtual. The requests of a trace of disks (blktrace, fio,
+/// MSR) go straight onto a modelled disk with --fs none.
 ///
 /// Each copy of the trace has its own files and performs one event after the other. Several copies
 /// are the load of a machine with that many times the users.
@@ -31,7 +34,8 @@ EXAMPLES
     spindle trace replay build.trace --on /mnt/new --speed max
     spindle trace replay a5.trace --on /mnt/new --speed 100 --copies 4
     spindle trace replay a5.trace --disk ra81 --host vax-11-780 --fs v7
-    spindle trace replay a5.trace --disk ra81 --fs ffs --copies 8 --json")]
+    spindle trace replay a5.trace --disk ra81 --fs ffs --copies 8 --json
+    spindle trace replay msr.csv --disk nearline-20tb --fs none --queue sstf")]
 pub struct Args {
     /// The trace
     #[arg(value_name = "TRACE")]
@@ -49,6 +53,9 @@ pub struct Args {
     /// The file system on the disk
     #[arg(long, value_name = "SYSTEM", default_value = "ffs", requires = "disk")]
     fs: Fs,
+    /// With --fs none: the order in which the driver hands requests to the drive
+    #[arg(long, value_name = "ORDER", default_value = "disksort", requires = "disk")]
+    queue: Order,
     /// Memory of the modelled host for file data
     #[arg(long, value_name = "SIZE", default_value = "400k", value_parser = parse_bytes, requires = "disk")]
     memory: u64,
@@ -75,6 +82,32 @@ enum Fs {
     Ffs,
     /// The old file system
     V7,
+    /// None: the requests of a trace of disks, at their places. Each disk of the trace has one to
+    /// itself; host, memory and copies do not matter
+    None,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Order {
+    /// As they come
+    Fifo,
+    /// The one-way elevator of 4.3BSD
+    Disksort,
+    /// The nearest first
+    Sstf,
+    /// A two-way elevator
+    Scan,
+}
+
+impl From<Order> for Discipline {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Fifo => Self::Fifo,
+            Order::Disksort => Self::Disksort,
+            Order::Sstf => Self::Sstf,
+            Order::Scan => Self::Scan,
+        }
+    }
 }
 
 fn parse_speed(text: &str) -> Result<Pace, String> {
@@ -99,13 +132,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let outcome = match (&args.on, &args.disk) {
         (Some(dir), _) => in_directory(args, dir, settings)?,
         (None, disk) => {
+            let disk = disk.clone().unwrap_or_default();
+            let system = match args.fs {
+                Fs::Ffs => System::Fast,
+                Fs::V7 => System::Old,
+                Fs::None => {
+                    let on = OnDrives { disk, pace: args.speed, discipline: args.queue.into() };
+                    let mut source = super::open(&args.trace, Columns::NUMBERS)?;
+                    return print(args, &on_drives(&on, &mut *source).context(args.trace.display())?);
+                }
+            };
             let on = On {
-                disk: disk.clone().unwrap_or_default(),
+                disk,
                 host: args.host.clone(),
-                system: match args.fs {
-                    Fs::Ffs => System::Fast,
-                    Fs::V7 => System::Old,
-                },
+                system,
                 memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
                 copies: args.copies.into(),
                 settings,
@@ -113,11 +153,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             on_disk(&on, from_file(args.trace.clone()))?
         }
     };
+    print(args, &outcome)
+}
+
+fn print(args: &Args, outcome: &Outcome) -> Result<ExitCode> {
     let mut out = Output::stdout();
     if args.json {
-        out.json(&outcome)?;
+        out.json(outcome)?;
     } else {
-        out.text(render::text(&outcome).trim_start())?;
+        out.text(render::text(outcome).trim_start())?;
     }
     out.finish()?;
     Ok(ExitCode::SUCCESS)
