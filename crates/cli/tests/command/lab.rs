@@ -102,7 +102,10 @@ fn requests_on_modelled_disks() {
     let bench = Bench::new();
     let request = |n: u64| {
         let (time, disk, offset) = (128_166_372_003_061_629 + n * 500_000, n % 2, n * 999_936 % 300_000_000);
-        format!("{time},src1,{disk},{},{offset},8192,100\n", if n % 3 == 0 { "Write" } else { "Read" })
+        format!(
+            "{time},src1,{disk},{},{offset},8192,100\n",
+            if n.is_multiple_of(3) { "Write" } else { "Read" }
+        )
     };
     bench.write("msr.csv", (0..60).map(request).collect::<String>());
     let text = bench.ok("trace replay msr.csv --disk eagle --fs none");
