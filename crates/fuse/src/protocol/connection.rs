@@ -207,14 +207,15 @@ fn malformed(_: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel sent an invalid request")
 }
 
-/// Reads the next message; returns `None` when the kernel has unmounted.
+/// Reads the next message; returns `None` when the kernel has unmounted, or has ended the connection
+/// otherwise, which it does to requests under way at the end of a mount that was detached in use.
 fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let len = loop {
         match read(device, buffer) {
             Ok(len) => break len,
             // The request was withdrawn, or the read was interrupted.
             Err(nix::Error::ENOENT | nix::Error::EINTR | nix::Error::EAGAIN) => {}
-            Err(nix::Error::ENODEV) => return Ok(None),
+            Err(nix::Error::ENODEV | nix::Error::ECONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     };

@@ -40,7 +40,7 @@ pub(super) fn send(device: &File, code: i32, unique: u64, body: &[u8]) -> nix::R
 fn send_reply(device: &File, errno: i32, unique: u64, body: &[u8]) {
     match send(device, -errno, unique, body) {
         // The request was interrupted, or the mount is gone: no reply is needed.
-        Ok(()) | Err(nix::Error::ENOENT | nix::Error::ENODEV) => {}
+        Ok(()) | Err(nix::Error::ENOENT | nix::Error::ENODEV | nix::Error::ECONNABORTED) => {}
         Err(error) => log::error!("the kernel refused a reply: {error}"),
     }
 }
