@@ -330,8 +330,8 @@ mod tests {
         near(row(&outcome, 1, "read")[0], 0.0);
     }
 
-    /// Promise: at their times, requests wait in the queue of their own disk while it is busy, go in
-    /// the order that was asked for, and come sooner at a higher speed.
+    /// Promise: at their times, requests wait in the queue of their own disk while it is busy, go
+    /// in the order that was asked for, and come sooner at a higher speed.
     #[test]
     fn at_their_times() {
         // While the first is served, a far and a near one come.

@@ -207,8 +207,9 @@ fn malformed(_: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the kernel sent an invalid request")
 }
 
-/// Reads the next message; returns `None` when the kernel has unmounted, or has ended the connection
-/// otherwise, which it does to requests under way at the end of a mount that was detached in use.
+/// Reads the next message; returns `None` when the kernel has unmounted, or has ended the
+/// connection otherwise, which it does to requests under way at the end of a mount that was
+/// detached in use.
 fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let len = loop {
         match read(device, buffer) {
