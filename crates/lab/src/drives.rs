@@ -12,7 +12,8 @@ use spindle_sim::{Discipline, Queue, Time, Transfer, preset};
 use spindle_synth::replay::Pace;
 use spindle_trace::{Batch, Event, FileId, Source};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 /// Disks on which a trace is replayed.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ pub struct OnDrives {
     pub discipline: Discipline,
 }
 
-/// The parts of a service, in the order of [`parts`].
+/// The parts of a response, in the order in which [`Tally::add`] takes them.
 const PARTS: [&str; 7] = ["queue", "overhead", "wait", "seek", "rotation", "transfer", "bus"];
 
 /// Requests of one direction.
@@ -107,12 +108,8 @@ impl Drive {
 
     /// Returns when everything that was given to the drive is complete.
     fn finish(&mut self, tallies: &mut Tallies) -> Time {
-        let mut last = self.busy_until;
-        while let Some(Reverse(done)) = self.in_service.pop() {
-            last = last.max(done);
-            self.start_next(done, tallies);
-        }
-        last
+        self.run_until(Time(u64::MAX), tallies);
+        self.busy_until
     }
 }
 
@@ -153,18 +150,14 @@ pub fn on_drives(on: &OnDrives, source: &mut dyn Source) -> Result<Outcome> {
                 continue;
             }
             let drive = match drives.entry(event.file) {
-                std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-                std::collections::btree_map::Entry::Vacant(new) => {
-                    new.insert(Drive::new(&spec, on.discipline)?)
-                }
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Drive::new(&spec, on.discipline)?),
             };
             let transfer = transfer_of(event, &drive.disk, &on.disk)?;
-            let first = *first.get_or_insert(event.time);
-            if let Pace::Times(factor) = on.pace {
-                now = now.max(scaled(event.time.saturating_sub(first), factor));
-            }
+            let due = on.pace.due(*first.get_or_insert(event.time), event.time);
+            now = due.map_or(now, |due| now.max(due.into()));
             drive.arrive(now, transfer, event.bytes(), &mut tallies);
-            if on.pace == Pace::FullSpeed {
+            if due.is_none() {
                 now = drive.finish(&mut tallies);
             }
         }
@@ -191,12 +184,6 @@ fn transfer_of(event: &Event, disk: &Disk, name: &str) -> Result<Transfer> {
         ))
     })?;
     Ok(Transfer::new(if event.written > 0 { Op::Write } else { Op::Read }, start, sectors))
-}
-
-/// Returns nanoseconds of the trace at a speed.
-#[expect(clippy::cast_precision_loss, reason = "microseconds of a trace of a year")]
-fn scaled(ns: i64, factor: f64) -> Time {
-    Time::from_secs_f64(ns as f64 / 1e9 / factor)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
@@ -254,22 +241,7 @@ fn outcome(tallies: &Tallies, drives: &BTreeMap<FileId, Drive>, end: Time, other
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindle_trace::{Info, Kind};
-
-    /// A trace in memory.
-    struct Events(Vec<Event>);
-
-    impl Source for Events {
-        fn info(&self) -> Info {
-            Info::default()
-        }
-
-        fn next(&mut self, batch: &mut Batch) -> spindle_trace::Result<bool> {
-            batch.clear();
-            batch.events.append(&mut self.0);
-            Ok(!batch.events.is_empty())
-        }
-    }
+    use spindle_trace::Kind;
 
     /// Returns a request of a disk at a time in milliseconds, of 8 KiB at a sector.
     fn request(ms: i64, disk: u64, op: Op, sector: u64) -> Event {
@@ -286,7 +258,8 @@ mod tests {
     }
 
     fn run(disk: &str, pace: Pace, discipline: Discipline, events: &[Event]) -> Result<Outcome> {
-        on_drives(&OnDrives { disk: disk.into(), pace, discipline }, &mut Events(events.to_vec()))
+        let mut source = Batch { events: events.to_vec(), ..Batch::default() };
+        on_drives(&OnDrives { disk: disk.into(), pace, discipline }, &mut source)
     }
 
     /// Returns the figures of a row of a table, by the number of the table and the name of the row.

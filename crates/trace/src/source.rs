@@ -57,6 +57,18 @@ pub trait Source {
     }
 }
 
+/// A batch has its events once.
+impl Source for Batch {
+    fn info(&self) -> Info {
+        Info::default()
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<bool> {
+        *batch = std::mem::take(self);
+        Ok(!batch.events.is_empty())
+    }
+}
+
 /// Opens a trace, whose format is detected by its content: Spindle's or that of another tool. Only
 /// `columns` are read from Spindle's own format.
 ///

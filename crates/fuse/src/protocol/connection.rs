@@ -208,8 +208,7 @@ fn malformed(_: Malformed) -> io::Error {
 }
 
 /// Reads the next message; returns `None` when the kernel has unmounted, or has ended the
-/// connection otherwise, which it does to requests under way at the end of a mount that was
-/// detached in use.
+/// connection otherwise. A mount that is detached in use was seen to end with either error.
 fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
     let len = loop {
         match read(device, buffer) {

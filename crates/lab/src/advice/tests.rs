@@ -1,7 +1,7 @@
 //! Tests of advice, on small traces for which the right advice is obvious.
 
 use super::*;
-use spindle_trace::{Batch, Event, FileId, Flags, Info, Kind, Source};
+use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 
 /// Events in memory.
 #[derive(Clone, Default)]
@@ -45,28 +45,14 @@ impl World {
     }
 
     fn measured(&self) -> Measured {
-        Measured::of(&|| Ok(Box::new(Given(Some(self.events.clone())))), &|_, _| {}).unwrap()
+        Measured::of(&|| Ok(Box::new(Batch { events: self.events.clone(), ..Batch::default() })), &|_, _| {})
+            .unwrap()
     }
 
     fn advice(&self, topic: &str) -> String {
         let all = advise(&self.measured());
         let found = all.iter().find(|advice| advice.topic == topic);
         found.unwrap_or_else(|| panic!("nothing on {topic}: {all:?}")).advice.clone()
-    }
-}
-
-struct Given(Option<Vec<Event>>);
-
-impl Source for Given {
-    fn info(&self) -> Info {
-        Info::default()
-    }
-
-    fn next(&mut self, batch: &mut Batch) -> spindle_trace::Result<bool> {
-        batch.clear();
-        let more = self.0.take();
-        batch.events.extend(more.iter().flatten());
-        Ok(more.is_some())
     }
 }
 

@@ -56,7 +56,8 @@ pub fn preset(path: &Path) -> Result<Preset, Error> {
 fn geometry(model: &Block, layout: &Block, mechanics: &Block, revolution_ms: f64) -> Result<Table, Error> {
     let mut geometry = Table::new();
     geometry.insert("rpm".to_owned(), mechanics.number("Rotation speed (in rpms)")?.into());
-    geometry.insert("heads".to_owned(), model.count("Number of data surfaces")?.into());
+    let heads = model.count("Number of data surfaces")?;
+    geometry.insert("heads".to_owned(), heads.into());
     geometry.insert("sector_bytes".to_owned(), 512.into());
     geometry.insert("head_switch_ms".to_owned(), mechanics.number("Head switch time")?.into());
     let order = match layout.count("LBN-to-PBN mapping scheme")? {
@@ -66,7 +67,6 @@ fn geometry(model: &Block, layout: &Block, mechanics: &Block, revolution_ms: f64
     };
     geometry.insert("layout".to_owned(), order.into());
     let in_revolutions = |block: &Block| block.word("Skew units").ok().map(|unit| unit == "revolutions");
-    let heads = model.count("Number of data surfaces")?;
     let (sparing, range) = (layout.count("Sparing scheme used")?, layout.count("Rangesize for sparing")?);
     let mut zones = Vec::new();
     for zone in layout.list("Zones")? {
@@ -84,7 +84,8 @@ fn geometry(model: &Block, layout: &Block, mechanics: &Block, revolution_ms: f64
         table.insert("cylinders".to_owned(), (i64::from(last) - i64::from(first) + 1).into());
         table.insert("sectors_per_track".to_owned(), per_track.into());
         let slipped = zone.list("slips").map_or(0, <[Value]>::len) as u64;
-        let spares = u64::from(zone.count("Number of spares")?);
+        let spare_sectors = zone.count("Number of spares")?;
+        let spares = u64::from(spare_sectors);
         let front = zone.count("Empty space at zone front")?;
         table.insert("front_reserved_sectors".to_owned(), front.into());
         let (at_end, every_tracks) = match sparing {
@@ -101,7 +102,7 @@ fn geometry(model: &Block, layout: &Block, mechanics: &Block, revolution_ms: f64
         let at_end = i64::try_from(at_end + slipped).unwrap_or(i64::MAX);
         table.insert("end_reserved_sectors".to_owned(), at_end.into());
         if let (Some(tracks), 1..) = (every_tracks, spares) {
-            table.insert("spare_sectors".to_owned(), zone.count("Number of spares")?.into());
+            table.insert("spare_sectors".to_owned(), spare_sectors.into());
             table.insert("spare_every_tracks".to_owned(), tracks.into());
         }
         for (key, name) in
@@ -196,39 +197,27 @@ fn formula(mechanics: &Block, first: &[f64]) -> Result<Vec<(u32, f64)>, Error> {
 fn controller(drive: &Block, blocks: &[Block]) -> Result<Table, Error> {
     let scale = drive.number("Time scale for overheads")?;
     let each = drive.number_or_0("Per-request overhead time")?;
-    let overheads = |read_miss: &str, read_hit: &str, write_miss: &str, write_hit: &str| {
+    let (write_overhead, write_delay) = write_disconnects(drive)?;
+    let overheads = |after: &str| {
         let read = drive.number_or_0("Read completion overhead")?;
         let write = drive.number_or_0("Write completion overhead")?;
         let figures = [
-            ("overhead_ms", read_miss, read),
-            ("hit_overhead_ms", read_hit, read),
-            ("write_overhead_ms", write_miss, write),
-            ("write_hit_overhead_ms", write_hit, write),
+            ("overhead_ms", "Read miss", read),
+            ("hit_overhead_ms", "Read hit", read),
+            ("write_overhead_ms", "Write miss", write),
+            ("write_hit_overhead_ms", "Write hit", write),
         ];
         let mut table = Table::new();
-        for (name, key, completion) in figures {
-            table.insert(name.to_owned(), ((each + drive.number(key)? + completion) * scale).into());
+        for (name, what, completion) in figures {
+            let ms = each + drive.number(&format!("{what} over. after {after}"))? + completion;
+            table.insert(name.to_owned(), (ms * scale).into());
         }
-        Ok::<_, Error>(table)
-    };
-    let mut controller = overheads(
-        "Read miss over. after read",
-        "Read hit over. after read",
-        "Write miss over. after read",
-        "Write hit over. after read",
-    )?;
-    let mut after_write = overheads(
-        "Read miss over. after write",
-        "Read hit over. after write",
-        "Write miss over. after write",
-        "Write hit over. after write",
-    )?;
-    let (write_overhead, write_delay) = write_disconnects(drive)?;
-    for table in [&mut controller, &mut after_write] {
         if let Some(ms) = write_overhead {
             table.insert("write_overhead_ms".to_owned(), (ms * scale).into());
         }
-    }
+        Ok::<_, Error>(table)
+    };
+    let (mut controller, after_write) = (overheads("read")?, overheads("write")?);
     let read_delay = drive.number_or_0("First reselect overhead")?;
     controller.insert("read_delay_ms".to_owned(), (read_delay * scale).into());
     controller.insert("write_delay_ms".to_owned(), (write_delay * scale).into());
@@ -269,11 +258,10 @@ fn write_disconnects(drive: &Block) -> Result<(Option<f64>, f64), Error> {
 
 /// Returns the buffer for reading.
 fn read_buffer(drive: &Block) -> Result<Table, Error> {
-    let kib = |key: &str| Ok::<_, Error>(i64::from(drive.count(key)?.div_ceil(2)));
     let mut buffer = Table::new();
     buffer.insert("segments".to_owned(), drive.count("Number of buffer segments")?.into());
-    buffer.insert("segment_kib".to_owned(), kib("Segment size (in blks)")?.into());
     let (segment, most) = (drive.count("Segment size (in blks)")?, drive.count("Maximum read-ahead (blks)")?);
+    buffer.insert("segment_kib".to_owned(), segment.div_ceil(2).into());
     let most = if most == 0 { segment } else { most };
     let (until, most) = match drive.count("Buffer continuous read")? {
         0 => ("distance", 0),

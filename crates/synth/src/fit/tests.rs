@@ -6,21 +6,7 @@ use super::*;
 use crate::compare::Side;
 use spindle_analyze::{Findings, Orders, analyze};
 use spindle_trace::follow::Mode;
-use spindle_trace::{Event, FileId, Flags, Info, Kind, Names};
-
-/// A source of events in memory.
-struct MemorySource(Option<Batch>);
-
-impl Source for MemorySource {
-    fn info(&self) -> Info {
-        Info::default()
-    }
-
-    fn next(&mut self, batch: &mut Batch) -> Result<bool> {
-        *batch = self.0.take().unwrap_or_default();
-        Ok(!batch.events.is_empty())
-    }
-}
+use spindle_trace::{Event, FileId, Flags, Kind, Names};
 
 fn fitted(open: &dyn Fn() -> Result<Box<dyn Source>>) -> Result<Model> {
     fit("test", open, &|_, _| ())
@@ -28,7 +14,7 @@ fn fitted(open: &dyn Fn() -> Result<Box<dyn Source>>) -> Result<Model> {
 
 fn of(events: &[Event]) -> Result<Model> {
     let batch = || Batch { events: events.to_vec(), names: Names::default() };
-    fitted(&|| Ok(Box::new(MemorySource(Some(batch())))))
+    fitted(&|| Ok(Box::new(batch())))
 }
 
 fn a5(hours: f64) -> Synthesis {
@@ -201,12 +187,12 @@ fn control_calls_are_kept() {
         }
     }
     let batch = || Batch { events: events.clone(), names: names.clone() };
-    let open = || -> Result<Box<dyn Source>> { Ok(Box::new(MemorySource(Some(batch())))) };
+    let open = || -> Result<Box<dyn Source>> { Ok(Box::new(batch())) };
     let model = fitted(&open).unwrap();
     let without = {
         let events: Vec<_> = events.iter().filter(|event| !event.kind.is_control_call()).copied().collect();
         let batch = || Batch { events: events.clone(), names: names.clone() };
-        fitted(&|| Ok(Box::new(MemorySource(Some(batch()))))).unwrap()
+        fitted(&|| Ok(Box::new(batch()))).unwrap()
     };
     assert_eq!(model.class, without.class);
     let target = analyze(&mut *open().unwrap(), |_| {}).unwrap();

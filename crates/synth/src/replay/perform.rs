@@ -17,6 +17,18 @@ pub enum Pace {
     FullSpeed,
 }
 
+impl Pace {
+    /// Returns when an event is due that was recorded at `time`, in nanoseconds, after one that was
+    /// at `first` and begins the replay; nothing if it does not wait for a time.
+    #[must_use]
+    pub fn due(self, first: i64, time: i64) -> Option<Duration> {
+        let Self::Times(speed) = self else { return None };
+        #[allow(clippy::cast_precision_loss)] // A time.
+        let seconds = time.saturating_sub(first).max(0) as f64 / 1e9 / speed;
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+    }
+}
+
 /// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -100,11 +112,8 @@ impl<'a, T: Target> Replay<'a, T> {
     fn wait(&mut self, time: i64) {
         let now = self.clock.monotonic();
         let (first, start) = *self.began.get_or_insert((time, now));
-        if let Pace::Times(speed) = self.settings.pace {
-            #[allow(clippy::cast_precision_loss)] // A time.
-            let seconds = (time - first).max(0) as f64 / 1e9 / speed;
-            let due =
-                start + self.settings.shift + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        if let Some(after) = self.settings.pace.due(first, time) {
+            let due = start + self.settings.shift + after;
             match due.checked_sub(now) {
                 Some(early) => self.clock.sleep(early),
                 None => self.timings.latest = self.timings.latest.max(now.saturating_sub(due)),

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_clock::SystemClock;
 use spindle_trace::format::{Reader, Writer};
-use spindle_trace::{Batch, Columns, Event, FileId, Flags, Info, Kind, Source};
+use spindle_trace::{Batch, Columns, Event, FileId, Flags, Kind, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
@@ -45,21 +45,6 @@ fn naive(events: &[Event]) -> Vec<u64> {
     sizes.into_iter().flatten().collect()
 }
 
-/// A source of events in memory.
-struct MemorySource(Vec<Event>);
-
-impl Source for MemorySource {
-    fn info(&self) -> Info {
-        Info::default()
-    }
-
-    fn next(&mut self, batch: &mut Batch) -> spindle_trace::Result<bool> {
-        batch.clear();
-        batch.events = std::mem::take(&mut self.0);
-        Ok(!batch.events.is_empty())
-    }
-}
-
 /// Returns the sizes of all files below a directory, in the order of their numbers.
 fn sizes(path: &Path) -> Vec<u64> {
     let mut found = BTreeMap::new();
@@ -78,7 +63,8 @@ fn sizes(path: &Path) -> Vec<u64> {
 fn replayed(events: &[Event]) -> (Vec<u64>, Timings) {
     let dir = tempfile::tempdir().unwrap();
     let mut target = Directory::new(dir.path()).unwrap();
-    for (name, size) in population(&mut MemorySource(events.to_vec())).unwrap().files {
+    for (name, size) in population(&mut Batch { events: events.to_vec(), ..Batch::default() }).unwrap().files
+    {
         target.make(name, size).unwrap();
     }
     let mut replay = Replay::new(target, &SystemClock, FULL_SPEED);
@@ -105,7 +91,7 @@ fn absurd_runs() {
         (vec![open, written], 5000 + (1 << 44)),
         (vec![open, large], u64::MAX),
     ] {
-        assert_eq!(population(&mut MemorySource(events)).unwrap().space(), space);
+        assert_eq!(population(&mut Batch { events, ..Batch::default() }).unwrap().space(), space);
     }
 }
 
