@@ -1,6 +1,7 @@
 //! Direct and asynchronous I/O.
 
-use crate::harness::{Mounted, WRITE_MODES};
+use crate::common::WRITE_MODES;
+use crate::harness::Mounted;
 use crate::observed::observed;
 use crate::{big_model, errno};
 use spindle_conformance::model::ModelOptions;

@@ -1,7 +1,8 @@
 //! Full file systems, and files of the largest size: a write that returned is in the image, or its
 //! loss is reported.
 
-use crate::harness::{Mounted, WRITE_MODES, in_both_modes};
+use crate::common::{WRITE_MODES, fill_but, small_model};
+use crate::harness::{Mounted, in_both_modes};
 use crate::{big_model, errno};
 use spindle_conformance::model::ModelOptions;
 use std::fs::{self, File, OpenOptions};
@@ -9,24 +10,6 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-
-/// Returns a model of 300 blocks, 20 of them reserved for the superuser.
-fn small_model() -> ModelOptions {
-    ModelOptions { blocks: 300, reserve_blocks: 20, files: 100, ..big_model() }
-}
-
-/// Allocates all free blocks except `blocks`.
-fn fill_but(m: &Mounted, blocks: u64) {
-    let free = spindle_vfs::FileSystem::statfs(&*m.fs).unwrap().bfree;
-    let file = File::create(m.path("filler")).unwrap();
-    nix::fcntl::fallocate(
-        &file,
-        nix::fcntl::FallocateFlags::empty(),
-        0,
-        i64::try_from((free - blocks) * 4096).unwrap(),
-    )
-    .unwrap();
-}
 
 /// Promise: `write` fails when the disk is full, and everything written before is in the image.
 #[test]
@@ -58,7 +41,7 @@ fn write_reports_a_full_disk() {
 fn lost_late_writes_are_reported() {
     let Some(mut m) = Mounted::with_model("writeback", small_model()) else { return };
     fs::create_dir(m.path("d")).unwrap();
-    fill_but(&m, 10);
+    fill_but(&m.path(""), 10);
     let mut file = File::create(m.path("d/f")).unwrap();
     file.write_all(&vec![7; 100 * 4096]).unwrap();
     assert_eq!(errno(&file.sync_all().unwrap_err()), libc::ENOSPC);
@@ -77,71 +60,6 @@ fn lost_late_writes_are_reported() {
     drop(file);
     m.remount();
     assert_eq!(fs::read(m.path("d/g")).unwrap(), vec![8; 100 * 4096]);
-}
-
-/// A mapping of a whole file for writing.
-mod mapped {
-    #![allow(unsafe_code)] // The mapping is as long as the file and is used nowhere else.
-    use std::fs::File;
-    use std::io::{Error, Result};
-    use std::os::fd::AsRawFd;
-
-    pub struct Mapped(*mut libc::c_void, usize);
-
-    impl Mapped {
-        pub fn new(file: &File, len: usize) -> Self {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let null = std::ptr::null_mut();
-            let place = unsafe { libc::mmap(null, len, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-            assert_ne!(place, libc::MAP_FAILED);
-            Self(place, len)
-        }
-
-        pub fn fill(&mut self, byte: u8) {
-            unsafe { std::slice::from_raw_parts_mut(self.0.cast::<u8>(), self.1) }.fill(byte);
-        }
-
-        pub fn sync(&self) -> Result<()> {
-            let result = unsafe { libc::msync(self.0, self.1, libc::MS_SYNC) };
-            if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
-        }
-    }
-
-    impl Drop for Mapped {
-        fn drop(&mut self) {
-            unsafe { libc::munmap(self.0, self.1) };
-        }
-    }
-}
-
-/// Promise: if there is no space for the pages of a mapping, `msync`, `fsync` or `close` fails, and
-/// if none of them is called, the unmount fails.
-#[test]
-fn mappings_without_space() {
-    for mode in WRITE_MODES {
-        for ask in ["msync", "fsync", "close", "nothing"] {
-            let Some(mut m) = Mounted::with_model(mode, small_model()) else { return };
-            fs::write(m.path("f"), b"").unwrap();
-            let file = OpenOptions::new().read(true).write(true).open(m.path("f")).unwrap();
-            file.set_len(100 * 4096).unwrap();
-            fill_but(&m, 5);
-            let mut mapped = mapped::Mapped::new(&file, 100 * 4096);
-            let close = |file| nix::unistd::close(file).map_err(std::io::Error::from);
-            mapped.fill(b'x');
-            let error = match ask {
-                "msync" => mapped.sync().err(),
-                "fsync" => file.sync_all().err(),
-                "close" => close(file.try_clone().unwrap()).err(),
-                _ => None,
-            };
-            let expected = (ask != "nothing").then_some(libc::ENOSPC);
-            assert_eq!(error.as_ref().map(errno), expected, "{mode}: {ask}");
-            drop(file);
-            drop(mapped);
-            let error = m.end().unwrap_err().to_string();
-            assert!(error.contains(" of /f (no space left)"), "{mode}: {ask}: {error}");
-        }
-    }
 }
 
 /// Promise: writes, truncations and allocations beyond the largest file size are refused and change
@@ -184,7 +102,7 @@ fn the_reserve_is_for_the_superuser() {
     in_both_modes("allow_other", |m| {
         drop(m);
         let Some(m) = Mounted::with_model("allow_other", small_model()) else { return };
-        fill_but(&m, 15);
+        fill_but(&m.path(""), 15);
         fs::write(m.path("root's"), b"").unwrap();
         fs::set_permissions(m.path("root's"), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let mut dd = Command::new("dd");

@@ -1,6 +1,6 @@
 //! A model file system mounted on a temporary directory, which is always unmounted.
 
-use crate::common::{Watchdog, big_model, can_mount};
+use crate::common::{WRITE_MODES, Watchdog, big_model, can_mount};
 use spindle_clock::TickClock;
 use spindle_conformance::model::{ModelFs, ModelOptions};
 use spindle_fuse::{MountOptions, Session, mount};
@@ -17,9 +17,6 @@ pub struct Mounted {
     dir: TempDir,
     _watchdog: Watchdog,
 }
-
-/// The mount options for the two modes of writing.
-pub const WRITE_MODES: [&str; 2] = ["writethrough", "writeback"];
 
 /// Runs a test on a mount with these options and each mode of writing.
 pub fn in_both_modes(words: &str, test: impl Fn(Mounted)) {

@@ -1,7 +1,7 @@
 //! The calls that reach the file system, and their time.
 
-use crate::common::{big_model, can_mount};
-use crate::harness::{Mounted, WRITE_MODES};
+use crate::common::{WRITE_MODES, big_model, can_mount};
+use crate::harness::Mounted;
 use spindle_clock::{Clock, Condvar, Mutex, SystemClock};
 use spindle_conformance::model::ModelFs;
 use spindle_fuse::MountOptions;

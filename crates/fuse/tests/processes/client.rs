@@ -3,16 +3,21 @@
 //!
 //! `flock sh|ex|un [nb] [turn]` · `fcntl rd|wr|un START LEN [wait] [turn]` (with `turn`, it answers
 //! with the content of the file if it got the lock, and then unlocks everything) · `reopen` ·
-//! `read` · `write TEXT` · `map` · `map-write AT TEXT` · `map-read AT LEN`
+//! `close` · `read` · `write AT TEXT` · `age` (as if last modified in 1970) · `fsync` · `map` ·
+//! `map-write AT TEXT` · `map-read AT LEN` · `msync` · `unmap`
+//!
+//! Mappings belong here, and not into the process that serves the file: there, a store that waits
+//! for the server holds up the memory that the server wants to allocate.
 
 #![allow(unsafe_code)] // Mappings, and calls that take plain structures.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::SystemTime;
 
 /// Size of a mapping in bytes.
 const MAP_LEN: usize = 10_000;
@@ -120,8 +125,8 @@ fn contents(file: &File) -> String {
 
 fn map(file: &File) -> &'static mut [u8] {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, kept until the process ends; the file is as long as the mapping.
-    // The tests need other processes to change the bytes.
+    // SAFETY: a new mapping, kept until `unmap`, which takes it; the file is as long as what of it
+    // is used. The tests need other processes to change the bytes.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), MAP_LEN, access, libc::MAP_SHARED, file.as_raw_fd(), 0);
         assert_ne!(start, libc::MAP_FAILED);
@@ -129,9 +134,33 @@ fn map(file: &File) -> &'static mut [u8] {
     }
 }
 
+fn msync(mapping: &mut [u8]) -> String {
+    // SAFETY: the mapping lives through the call.
+    answer(unsafe { libc::msync(mapping.as_mut_ptr().cast(), mapping.len(), libc::MS_SYNC) })
+}
+
+fn unmap(mapping: &'static mut [u8]) -> String {
+    // SAFETY: the mapping is given up.
+    answer(unsafe { libc::munmap(mapping.as_mut_ptr().cast(), mapping.len()) })
+}
+
+fn close(file: File) -> String {
+    // SAFETY: the descriptor is given up.
+    answer(unsafe { libc::close(file.into_raw_fd()) })
+}
+
+fn outcome(result: std::io::Result<()>) -> String {
+    let number = result.err().map_or(0, |error| error.raw_os_error().unwrap());
+    if number == 0 { "ok".into() } else { format!("{:?}", nix::errno::Errno::from_raw(number)) }
+}
+
+fn opened(file: &Option<File>) -> &File {
+    file.as_ref().expect("the file is open")
+}
+
 /// Executes commands until standard input ends.
 pub fn run(path: &Path) {
-    let mut file = open(path);
+    let mut file = Some(open(path));
     let mut mapping: &mut [u8] = &mut [];
     println!("started");
     for line in std::io::stdin().lines() {
@@ -139,22 +168,22 @@ pub fn run(path: &Path) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |i: usize| words[i].parse::<usize>().unwrap();
         let answer = match words[0] {
-            "flock" => flock(&file, &words[1..]),
+            "flock" => flock(opened(&file), &words[1..]),
             "fcntl" => {
                 let (start, len) = (words[2].parse().unwrap(), words[3].parse().unwrap());
-                fcntl(&file, words[1], start, len, words.contains(&"wait"))
+                fcntl(opened(&file), words[1], start, len, words.contains(&"wait"))
             }
             "reopen" => {
-                file = open(path);
+                file = Some(open(path));
                 "ok".into()
             }
-            "read" => contents(&file),
-            "write" => {
-                file.write_all_at(words[1].as_bytes(), 0).unwrap();
-                "ok".into()
-            }
+            "close" => close(file.take().unwrap()),
+            "read" => contents(opened(&file)),
+            "write" => outcome(opened(&file).write_all_at(words[2].as_bytes(), number(1) as u64)),
+            "age" => outcome(opened(&file).set_modified(SystemTime::UNIX_EPOCH)),
+            "fsync" => outcome(opened(&file).sync_all()),
             "map" => {
-                mapping = map(&file);
+                mapping = map(opened(&file));
                 "ok".into()
             }
             "map-write" => {
@@ -162,12 +191,14 @@ pub fn run(path: &Path) {
                 "ok".into()
             }
             "map-read" => String::from_utf8_lossy(&mapping[number(1)..][..number(2)]).into_owned(),
+            "msync" => msync(mapping),
+            "unmap" => unmap(std::mem::take(&mut mapping)),
             _ => "unknown command".into(),
         };
         if words.contains(&"turn") {
-            println!("{}", if answer == "ok" { contents(&file) } else { answer });
-            flock(&file, &["un"]);
-            fcntl(&file, "un", 0, 0, false);
+            println!("{}", if answer == "ok" { contents(opened(&file)) } else { answer });
+            flock(opened(&file), &["un"]);
+            fcntl(opened(&file), "un", 0, 0, false);
         } else {
             println!("{answer}");
         }

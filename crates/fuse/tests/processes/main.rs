@@ -1,13 +1,15 @@
 //! Tests with several processes: daemons, signals, unmounting by another process, locks and
-//! mappings. This program is also the helper: with `serve` it mounts a model, and after the unmount
-//! it writes a report of the content; with `client` it executes commands on a file ([`client`]).
+//! mappings. This program is also the helper: with `serve` it mounts a model (with `small` as the
+//! first option, a small one), and after the unmount it writes a report of the content; with
+//! `client` it executes commands on a file ([`client`]).
 
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod flags;
 
 use client::Client;
-use common::{Watchdog, big_model, can_mount};
+use common::{WRITE_MODES, Watchdog, big_model, can_mount, fill_but, small_model};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -36,19 +38,21 @@ fn main() -> ExitCode {
     {
         let mode = if mode == "daemon" { Mode::Daemon } else { Mode::Foreground };
         return launch(mode, "daemon-test", |signals, ready| {
+            let small = words.strip_prefix("small,");
+            let model = if small.is_some() { small_model() } else { big_model() };
             let mut options = MountOptions::default();
-            options.parse(words)?;
-            let fs: Arc<dyn FileSystem> = Arc::new(ModelFs::new(big_model(), Arc::new(SystemClock)));
+            options.parse(small.unwrap_or(words))?;
+            let fs: Arc<dyn FileSystem> = Arc::new(ModelFs::new(model, Arc::new(SystemClock)));
             // Locks the image as a device of an image does.
             let image = Path::new(report).with_file_name("image");
             let locked = image.exists().then(|| lock(&image).expect("no other process holds the lock"));
             let attachment = Attachment::new(Path::new(dir), "a,b model", &options)?;
-            serve(attachment, &fs, None, (signals, ready), |_| ())?;
+            let served = serve(attachment, &fs, None, (signals, ready), |_| ());
             while locked.is_some() && !image.with_file_name("complete").exists() {
                 SystemClock.sleep(Duration::from_millis(1));
             }
             write_report(&*fs, report);
-            Ok::<(), spindle_fuse::Error>(())
+            served
         });
     }
     if let [_, role, path] = &args[..]
@@ -82,7 +86,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-const TESTS: [(&str, fn()); 16] = [
+const TESTS: [(&str, fn()); 19] = [
     ("a_daemon_serves_when_its_parent_ends", a_daemon_serves_when_its_parent_ends),
     ("daemons_keep_no_descriptors", daemons_keep_no_descriptors),
     ("failed_mounts_are_reported", failed_mounts_are_reported),
@@ -97,11 +101,15 @@ const TESTS: [(&str, fn()); 16] = [
     ("fcntl_between_processes", fcntl_between_processes),
     ("waiting_locks", waiting_locks),
     ("mappings", mappings),
+    ("mappings_without_space", mappings_without_space),
+    ("what_was_written_before_is_stored", flags::what_was_written_before_is_stored),
+    ("forbidden_stores_are_reported", flags::forbidden_stores_are_reported),
     ("ordinary_users_mount", ordinary_users_mount),
     ("auto_unmount", auto_unmount),
 ];
 
-/// Writes the names and contents of all files in the root directory to `report`.
+/// Writes the names and contents of all files in the root directory to `report`, and which of them
+/// count as last modified in 1970.
 fn write_report(fs: &dyn FileSystem, report: &str) {
     let mut names = Vec::new();
     fs.readdir(fs.root(), 0, &mut |entry| {
@@ -111,10 +119,11 @@ fn write_report(fs: &dyn FileSystem, report: &str) {
     .unwrap();
     let mut file = File::create(report).unwrap();
     for (name, ino) in names {
-        let mut data = [0; 100];
+        let mut data = [0; 10_000];
         if let Ok(len) = fs.read(ino, 0, &mut data) {
             let contents = String::from_utf8_lossy(&data[..len]);
-            writeln!(file, "{}={contents}", String::from_utf8_lossy(&name)).unwrap();
+            let age = if fs.getattr(ino).unwrap().mtime.secs == 0 { " of 1970" } else { "" };
+            writeln!(file, "{}{age}={contents}", String::from_utf8_lossy(&name)).unwrap();
         }
     }
 }
@@ -431,7 +440,7 @@ fn waiting_locks() {
     killed.send("fcntl wr 0 1 wait");
     killed.kill();
     fs::write(mount_dir.mount_point.join("other"), b"served").unwrap();
-    assert_eq!(holder.ask("write released"), "ok");
+    assert_eq!(holder.ask("write 0 released"), "ok");
     assert_eq!(holder.ask("fcntl un 0 1"), "ok");
     assert_eq!(holder.ask("flock un"), "ok");
     for client in &mut waiting {
@@ -463,10 +472,43 @@ fn mappings() {
     assert_eq!(b.ask("map-read 5000 6"), "mapped");
     let text = fs::read(&path).unwrap();
     assert_eq!(&text[4999..5007], b".mapped.");
-    assert_eq!(b.ask("write beginning"), "ok");
+    assert_eq!(b.ask("write 0 beginning"), "ok");
     assert_eq!(a.ask("map-read 0 9"), "beginning");
     drop((a, b));
     umount(&mount_dir.mount_point, Umount::Unused).unwrap();
+}
+
+/// Promise: if there is no space for the pages of a mapping, `msync`, `fsync` or `close` fails, and
+/// if none of them is called, the unmount fails.
+fn mappings_without_space() {
+    for (mode, ask) in
+        WRITE_MODES.into_iter().flat_map(|mode| ["msync", "fsync", "close", "unmap"].map(|ask| (mode, ask)))
+    {
+        let mount_dir = TestMount::new();
+        let mut server = mount_dir.foreground_with(&format!("small,{mode}"));
+        let path = mount_dir.mount_point.join("f");
+        let mut client = Client::start(&path);
+        File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
+        fill_but(&mount_dir.mount_point, 2);
+        for command in ["map", "map-write 0 x", "map-write 5000 x", "map-write 9000 x"] {
+            assert_eq!(client.ask(command), "ok", "{mode}, {ask}: {command}");
+        }
+        let expected = if ask == "unmap" { "ok" } else { "ENOSPC" };
+        assert_eq!(client.ask(ask), expected, "{mode}, {ask}");
+        drop(client);
+        let lost = lost_at_unmount(&mount_dir, &mut server);
+        assert!(lost.contains(" of /f (no space left)"), "{mode}, {ask}: {lost}");
+    }
+}
+
+/// Unmounts, and returns what the server says about lost writes, with which it fails.
+fn lost_at_unmount(mount_dir: &TestMount, server: &mut Child) -> String {
+    // The server reports the loss as well.
+    let _ = umount(&mount_dir.mount_point, Umount::Unused);
+    let mut lost = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut lost).unwrap();
+    assert!(!server.wait().unwrap().success(), "{lost}");
+    lost
 }
 
 /// Returns true if `fusermount3` is installed. If `CI` is set, it must be.
