@@ -122,11 +122,13 @@ impl Ring {
     }
 
     /// Serves requests until the kernel has unmounted. `answer` is called in this thread, one
-    /// request at a time; it need not have answered when it returns.
+    /// request at a time; it need not have answered when it returns. The thread stays on the CPU of
+    /// the queue, where the program waits that has asked.
     ///
     /// # Errors
     /// If the kernel refuses, or if `answer` panicked; the others are answered even so.
     pub fn serve(mut self, mut answer: impl FnMut(Message<'_>, Reply)) -> io::Result<()> {
+        self.queue.stay_on_cpu();
         self.uring.submitter().register_enable_rings()?;
         self.watch_late();
         self.begin()?;
