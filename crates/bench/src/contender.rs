@@ -1,5 +1,6 @@
 //! The file systems compared: how each is made, mounted and unmounted.
 
+use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,11 +10,15 @@ use spindle_fuse_uring::SWITCH;
 use spindle_interop::tool::{command, repository, run};
 use spindle_interop::{Failure, Result};
 
+use crate::nothing::Server;
+
 /// A file system to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contender {
     /// The kernel's ext4: the measure of all. In an image file it is mounted over a loop device.
     Ext4,
+    /// The kernel's XFS. In an image file it is mounted over a loop device.
+    Xfs,
     /// `fuse2fs` of e2fsprogs: what users of FUSE have.
     Fuse2fs,
     /// Ours, which passes writes through.
@@ -24,33 +29,48 @@ pub enum Contender {
     /// Ours, which passes writes through, over `io_uring`.
     #[value(name = "io_uring")]
     SpindleUring,
+    /// A file system that does nothing ([`crate::nothing`]).
+    Nothing,
+    /// The same, over `io_uring`.
+    #[value(name = "nothing-io_uring")]
+    NothingUring,
 }
 
 impl Contender {
     /// Returns those that this system has, the one that the others are compared with first.
     pub fn all() -> impl Iterator<Item = Self> {
-        let all = [Self::Ext4, Self::Fuse2fs, Self::Spindle, Self::SpindleWriteback, Self::SpindleUring];
         let has_uring = spindle_fuse_uring::is_switched_on().is_some();
-        all.into_iter().filter(move |contender| *contender != Self::SpindleUring || has_uring)
+        let has_xfs = run(command("mkfs.xfs").arg("-V")).is_ok();
+        Self::value_variants().iter().copied().filter(move |contender| match contender {
+            Self::Xfs => has_xfs,
+            contender => has_uring || !contender.is_over_uring(),
+        })
+    }
+
+    const fn is_over_uring(self) -> bool {
+        matches!(self, Self::SpindleUring | Self::NothingUring)
     }
 
     /// Returns the name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
             Self::Fuse2fs => "fuse2fs",
             Self::Spindle => "spindle",
             Self::SpindleWriteback => "writeback",
             Self::SpindleUring => "io_uring",
+            Self::Nothing => "nothing",
+            Self::NothingUring => "nothing, io_uring",
         }
     }
 
     /// Options of `-o` for a mount as its users have it.
     pub fn options(self) -> &'static str {
         match self {
-            Self::Ext4 | Self::Fuse2fs | Self::Spindle => "rw",
+            Self::Ext4 | Self::Xfs | Self::Fuse2fs | Self::Spindle | Self::Nothing => "rw",
             Self::SpindleWriteback => "writeback",
-            Self::SpindleUring => "io_uring",
+            Self::SpindleUring | Self::NothingUring => "io_uring",
         }
     }
 
@@ -65,6 +85,12 @@ impl Contender {
                 make.args(["-q", "-F", "-i", "7168", "-E", extended]);
                 make
             }
+            Self::Xfs => {
+                let mut make = command("mkfs.xfs");
+                make.args(["-q", "-f", "-K"]);
+                make
+            }
+            Self::Nothing | Self::NothingUring => return Ok(()),
             Self::Spindle | Self::SpindleWriteback | Self::SpindleUring => {
                 let mut make = command(spindle());
                 make.args(["newfs", "--force"]);
@@ -167,6 +193,8 @@ pub struct Mounted<'a> {
     /// The loop device, or the image itself.
     device: PathBuf,
     directory: PathBuf,
+    /// Serves [`Contender::Nothing`].
+    server: Option<RefCell<Server>>,
 }
 
 impl<'a> Mounted<'a> {
@@ -188,7 +216,10 @@ impl<'a> Mounted<'a> {
                 PathBuf::from(String::from_utf8_lossy(&shown).trim())
             }
         };
-        let mounted = Self { contender, options, image, device, directory };
+        let server = matches!(contender, Contender::Nothing | Contender::NothingUring)
+            .then(|| Server::start(&directory, options).map(RefCell::new))
+            .transpose()?;
+        let mounted = Self { contender, options, image, device, directory, server };
         contender.make(&mounted.device)?;
         mounted.mount()?;
         Ok(mounted)
@@ -201,32 +232,37 @@ impl<'a> Mounted<'a> {
 
     /// Mounts it again after [`Self::unmount`].
     pub fn mount(&self) -> Result<()> {
+        let _switch = self.contender.is_over_uring().then(Switch::on).transpose()?;
+        if let Some(server) = &self.server {
+            return server.borrow_mut().mount();
+        }
         let mut mount = match self.contender {
-            Contender::Ext4 => command("mount"),
+            Contender::Ext4 | Contender::Xfs => command("mount"),
             Contender::Fuse2fs => command("fuse2fs"),
             _ => command(spindle()),
         };
         match self.contender {
-            Contender::Ext4 if self.device == self.image.0 => mount.args(["-o", "loop"]),
-            Contender::Ext4 | Contender::Fuse2fs => &mut mount,
+            Contender::Ext4 | Contender::Xfs if self.device == self.image.0 => mount.args(["-o", "loop"]),
+            Contender::Ext4 | Contender::Xfs | Contender::Fuse2fs => &mut mount,
             _ => mount.arg("mount"),
         };
-        let _switch = (self.contender == Contender::SpindleUring).then(Switch::on).transpose()?;
         run(mount.args(["-o", self.options]).arg(&self.device).arg(&self.directory)).map(drop)
     }
 
     /// Unmounts it; everything is in the image then.
     pub fn unmount(&self) -> Result<()> {
         match self.contender {
-            Contender::Ext4 => run(command("umount").arg(&self.directory))?,
-            Contender::Fuse2fs => {
-                run(command("umount").arg(&self.directory))?;
-                // A daemon writes on after umount has returned, and holds its lock until it is
-                // done.
-                run(command("flock").arg(&self.device).arg("true"))?
+            Contender::Spindle | Contender::SpindleWriteback | Contender::SpindleUring => {
+                run(command(spindle()).arg("umount").arg(&self.directory))?;
             }
-            _ => run(command(spindle()).arg("umount").arg(&self.directory))?,
-        };
+            _ => {
+                run(command("umount").arg(&self.directory))?;
+            }
+        }
+        if self.contender == Contender::Fuse2fs {
+            // A daemon writes on after umount has returned, and holds its lock until it is done.
+            run(command("flock").arg(&self.device).arg("true"))?;
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The same work on Spindle (passing writes through, with `writeback`, and over `io_uring`), on
-//! kernel ext4 over a loop device and on `fuse2fs`, side by side.
+//! kernel ext4 and XFS over a loop device, on `fuse2fs`, and on a file system that does nothing,
+//! side by side.
 //!
 //! Absolute figures say more about the machine than about the file system, so the result is ratios:
 //! how many times as fast as ext4 each is, in one run in which they take turns. Each round gives
@@ -19,6 +20,7 @@ mod events;
 mod images;
 mod measure;
 mod mounted;
+mod nothing;
 mod settings;
 mod table;
 mod zipf;
@@ -41,8 +43,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == cachesim::CHILD) {
-        return cachesim::child(arguments);
+    match arguments.next() {
+        Some(first) if first == cachesim::CHILD => return cachesim::child(arguments),
+        Some(first) if first == nothing::CHILD => return nothing::child(arguments),
+        _ => {}
     }
     let settings = Settings::get()?;
     if let Some(tables) = settings.compared() {
