@@ -22,10 +22,12 @@
 //! queued behind it, [`Reply::can_wait_for_others`] says whether something is left to take them.
 #![cfg(target_os = "linux")]
 
+mod placement;
 mod queue;
 mod reply;
 mod ring;
 
+pub use placement::Placement;
 pub use queue::{Queue, queues};
 pub use reply::Reply;
 pub use ring::{Message, Ring};

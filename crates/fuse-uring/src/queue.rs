@@ -12,7 +12,6 @@
 //!
 //! While a place that takes is free, nothing waits, because what comes is given to a free place.
 
-use rustix::thread::{CpuSet, sched_setaffinity};
 use spindle_clock::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
@@ -48,18 +47,6 @@ struct State {
 impl Queue {
     fn new(number: u16) -> Self {
         Self { number, shared: Arc::default() }
-    }
-
-    /// Keeps the calling thread on the CPU of the queue, if it may run there. To wake a thread on
-    /// another CPU takes several times as long as to switch to one on the same CPU.
-    pub(crate) fn stay_on_cpu(&self) {
-        let number = usize::from(self.number);
-        if number < CpuSet::MAX_CPU {
-            let mut cpus = CpuSet::new();
-            cpus.set(number);
-            // A CPU that is off or forbidden asks nothing.
-            let _ = sched_setaffinity(None, &cpus);
-        }
     }
 
     /// Adds a ring. Returns true if it is the first, whose first place is that of the queue, and

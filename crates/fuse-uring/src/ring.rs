@@ -5,6 +5,7 @@
 //! which a request comes. The kernel writes and reads the memory only during system calls of the
 //! thread that serves the ring.
 
+use crate::placement::Placement;
 use crate::queue::Queue;
 use crate::reply::{Late, Reply, Slot, Stage};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -127,13 +128,14 @@ impl Ring {
     ///
     /// # Errors
     /// If the kernel refuses, or if `answer` panicked; the others are answered even so.
-    pub fn serve(mut self, mut answer: impl FnMut(Message<'_>, Reply)) -> io::Result<()> {
-        self.queue.stay_on_cpu();
+    pub fn serve(mut self, mut answer: impl FnMut(Message<'_>, Reply, &mut Placement)) -> io::Result<()> {
+        let mut placement = Placement::new(&self.queue);
         self.uring.submitter().register_enable_rings()?;
         self.watch_late();
         self.begin()?;
         let mut panicked = false;
         while self.places.iter().any(|place| place.is_lent) {
+            placement.hand_over();
             self.next_completions()?;
             for (which, result) in std::mem::take(&mut self.completed) {
                 if which == WAKE {
@@ -150,6 +152,8 @@ impl Ring {
                 self.places[number].is_lent = false;
                 match result {
                     0.. => {
+                        placement.take_over();
+                        let mut answer = |message: Message<'_>, reply| answer(message, reply, &mut placement);
                         panicked |= self.ask(number, &mut answer).is_err();
                         if self.places.iter().all(|place| !place.is_lent) {
                             self.add_place()?;

@@ -153,9 +153,10 @@ impl Connection {
         for (number, ring) in self.rings.into_iter().enumerate() {
             let (handler, setxattr_ext) = (Arc::clone(handler), self.setxattr_ext);
             let work = move || {
-                ring.serve(|message, reply| {
+                ring.serve(|message, reply, placement| {
                     let parts = Request::parse_parts(message.header, message.operation, message.payload);
-                    answer(&*handler, parts, Reply::through_ring(reply), setxattr_ext);
+                    let reply = Reply::through_ring(reply);
+                    answer(&*handler, parts, reply, setxattr_ext, || placement.expect_long());
                 })
             };
             workers.push(thread::Builder::new().name(format!("fuse-ring-{number}")).spawn(work)?);
@@ -239,17 +240,19 @@ fn work(
             }
             continue;
         }
-        answer(handler, Ok((request, arguments)), Reply::new(device, request.unique), setxattr_ext);
+        let reply = Reply::new(device, request.unique);
+        answer(handler, Ok((request, arguments)), reply, setxattr_ext, || ());
     }
     Ok(())
 }
 
-/// Has a request answered.
+/// Has a request answered. `expect_long` is called before if that can take long.
 fn answer(
     handler: &dyn Handler,
     request: Result<(Request, Fields<'_>), Malformed>,
     reply: Reply,
     setxattr_ext: bool,
+    expect_long: impl FnOnce(),
 ) {
     let (request, arguments) = match request {
         Ok((request, _)) if request.opcode == opcode::DESTROY => return handler.destroy(reply),
@@ -262,7 +265,12 @@ fn answer(
     trace(&request);
     match Operation::parse(request.opcode, arguments, setxattr_ext) {
         Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
-        Ok(operation) => handler.answer(&request, operation, reply),
+        Ok(operation) => {
+            if operation.can_take_long() {
+                expect_long();
+            }
+            handler.answer(&request, operation, reply);
+        }
         Err(Malformed) => {
             log::error!("request {} of the kernel is malformed", request.opcode);
             reply.error(libc::EIO);

@@ -225,6 +225,30 @@ fn size(value: u32) -> Result<usize, Malformed> {
 }
 
 impl<'a> Operation<'a> {
+    /// Returns true if it can take more than some tens of microseconds of the processor: what
+    /// copies much, or frees, allocates or writes more than one name, inode or block.
+    pub(super) fn can_take_long(&self) -> bool {
+        /// A request for this many bytes is short.
+        const SHORT_BYTES: usize = 32 << 10;
+        match self {
+            Self::SetAttr { set, .. } => set.size.is_some(),
+            Self::Read { size, .. } | Self::ReadDir { size, .. } | Self::ReadDirPlus { size, .. } => {
+                usize::try_from(*size).unwrap_or(usize::MAX) > SHORT_BYTES
+            }
+            Self::Write { data, .. } => data.len() > SHORT_BYTES,
+            Self::Release { .. }
+            | Self::Fsync { .. }
+            | Self::FsyncDir { .. }
+            | Self::SetXattr { .. }
+            | Self::RemoveXattr { .. }
+            | Self::Ioctl { .. }
+            | Self::Fallocate { .. }
+            | Self::Seek { .. }
+            | Self::SyncFs => true,
+            _ => false,
+        }
+    }
+
     /// Decodes the operation with the opcode `kind` and these arguments. With `setxattr_ext` the
     /// kernel sends the longer form of SETXATTR.
     pub(super) fn parse(kind: u32, arguments: Fields<'a>, setxattr_ext: bool) -> Result<Self, Malformed> {

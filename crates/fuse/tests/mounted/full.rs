@@ -1,8 +1,9 @@
 //! Full file systems, and files of the largest size: a write that returned is in the image, or its
 //! loss is reported.
 
-use crate::common::{WRITE_MODES, fill_but, small_model};
+use crate::common::WRITE_MODES;
 use crate::harness::{Mounted, in_both_modes};
+use crate::small::{fill_but, small_model};
 use crate::{big_model, errno};
 use spindle_conformance::model::ModelOptions;
 use std::fs::{self, File, OpenOptions};

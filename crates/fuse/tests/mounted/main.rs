@@ -8,6 +8,8 @@ mod full;
 mod harness;
 mod observed;
 mod others;
+#[path = "../common/small.rs"]
+mod small;
 mod transport;
 
 use common::big_model;

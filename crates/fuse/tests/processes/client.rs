@@ -154,8 +154,8 @@ fn outcome(result: std::io::Result<()>) -> String {
     if number == 0 { "ok".into() } else { format!("{:?}", nix::errno::Errno::from_raw(number)) }
 }
 
-fn opened(file: &Option<File>) -> &File {
-    file.as_ref().expect("the file is open")
+fn opened(file: Option<&File>) -> &File {
+    file.expect("the file is open")
 }
 
 /// Executes commands until standard input ends.
@@ -168,22 +168,22 @@ pub fn run(path: &Path) {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |i: usize| words[i].parse::<usize>().unwrap();
         let answer = match words[0] {
-            "flock" => flock(opened(&file), &words[1..]),
+            "flock" => flock(opened(file.as_ref()), &words[1..]),
             "fcntl" => {
                 let (start, len) = (words[2].parse().unwrap(), words[3].parse().unwrap());
-                fcntl(opened(&file), words[1], start, len, words.contains(&"wait"))
+                fcntl(opened(file.as_ref()), words[1], start, len, words.contains(&"wait"))
             }
             "reopen" => {
                 file = Some(open(path));
                 "ok".into()
             }
             "close" => close(file.take().unwrap()),
-            "read" => contents(opened(&file)),
-            "write" => outcome(opened(&file).write_all_at(words[2].as_bytes(), number(1) as u64)),
-            "age" => outcome(opened(&file).set_modified(SystemTime::UNIX_EPOCH)),
-            "fsync" => outcome(opened(&file).sync_all()),
+            "read" => contents(opened(file.as_ref())),
+            "write" => outcome(opened(file.as_ref()).write_all_at(words[2].as_bytes(), number(1) as u64)),
+            "age" => outcome(opened(file.as_ref()).set_modified(SystemTime::UNIX_EPOCH)),
+            "fsync" => outcome(opened(file.as_ref()).sync_all()),
             "map" => {
-                mapping = map(opened(&file));
+                mapping = map(opened(file.as_ref()));
                 "ok".into()
             }
             "map-write" => {
@@ -196,9 +196,9 @@ pub fn run(path: &Path) {
             _ => "unknown command".into(),
         };
         if words.contains(&"turn") {
-            println!("{}", if answer == "ok" { contents(opened(&file)) } else { answer });
-            flock(opened(&file), &["un"]);
-            fcntl(opened(&file), "un", 0, 0, false);
+            println!("{}", if answer == "ok" { contents(opened(file.as_ref())) } else { answer });
+            flock(opened(file.as_ref()), &["un"]);
+            fcntl(opened(file.as_ref()), "un", 0, 0, false);
         } else {
             println!("{answer}");
         }

@@ -7,12 +7,15 @@ mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod flags;
+#[path = "../common/small.rs"]
+mod small;
 
 use client::Client;
-use common::{WRITE_MODES, Watchdog, big_model, can_mount, fill_but, small_model};
+use common::{WRITE_MODES, Watchdog, big_model, can_mount};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use small::{fill_but, small_model};
 use spindle_clock::{Clock, SystemClock};
 use spindle_conformance::model::ModelFs;
 use spindle_fuse::{

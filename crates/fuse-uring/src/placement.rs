@@ -1,0 +1,242 @@
+//! Where the thread of a ring runs, and where the programs that it wakes do.
+//!
+//! A request is answered soonest on the CPU of the program that waits for it: to switch to a thread
+//! there takes a few microseconds, to wake one on another CPU that sleeps several times as long. So
+//! the thread stays on the CPU of its queue ([`Placement::new`]). And while it hands in an answer,
+//! it has the policy `SCHED_IDLE` ([`Placement::hand_over`]): the scheduler then counts its CPU as
+//! free, and the program that the answer wakes runs there at once, in place of the thread, which
+//! has nothing else to do. Of a thread with the usual policy it takes the CPU for busy, and moves
+//! the program to another one.
+//!
+//! The price is that such a thread hardly gets its CPU if others want it. So it has the usual policy
+//! while it answers what can take long ([`Placement::expect_long`]), and watches how long it waits
+//! for its turn; if that is too long, it keeps the usual policy for a while, twice as long each
+//! time. To return to that takes a privilege (`CAP_SYS_NICE`, or `RLIMIT_NICE`); who lacks it keeps
+//! it always.
+
+use crate::queue::Queue;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use spindle_clock::{Clock, SystemClock};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two looks at how long the thread has waited.
+const LOOK: Duration = Duration::from_millis(1);
+/// The longest that a request may wait for the thread's turn, on average since the last look.
+const PATIENCE: Duration = Duration::from_micros(300);
+/// How long the thread keeps the usual policy, the first time and at most.
+const PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
+
+/// The placement of a thread.
+pub struct Placement {
+    /// None if the thread always keeps the policy that it has.
+    yielding: Option<Yielding>,
+}
+
+struct Yielding {
+    clock: Arc<dyn Clock>,
+    /// The `schedstat` of the thread: nanoseconds that it ran and waited for its turn, and turns.
+    schedstat: File,
+    is_idle: bool,
+    requests: u32,
+    looked: Duration,
+    waited: Duration,
+    /// The usual policy stays until then.
+    paused_until: Duration,
+    pause: Duration,
+}
+
+impl std::fmt::Debug for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Placement").field("yields", &self.yielding.is_some()).finish()
+    }
+}
+
+impl Placement {
+    /// Keeps the calling thread on the CPU of a queue, if it may run there.
+    pub(crate) fn new(queue: &Queue) -> Self {
+        let number = usize::from(queue.number);
+        if number < CpuSet::MAX_CPU {
+            let mut cpus = CpuSet::new();
+            cpus.set(number);
+            // A CPU that is off or forbidden asks nothing.
+            let _ = sched_setaffinity(None, &cpus);
+        }
+        Self { yielding: Yielding::new() }
+    }
+
+    /// Prepares to answer a request, and notes how long it has waited.
+    pub(crate) fn take_over(&mut self) {
+        if let Some(yielding) = &mut self.yielding {
+            yielding.note_request();
+        }
+    }
+
+    /// Declares that the answer to the present request can take more than some tens of
+    /// microseconds of the processor.
+    pub fn expect_long(&mut self) {
+        if let Some(yielding) = &mut self.yielding {
+            yielding.set_idle(false);
+        }
+    }
+
+    /// Prepares to hand in answers and to wait.
+    pub(crate) fn hand_over(&mut self) {
+        if let Some(yielding) = &mut self.yielding
+            && !yielding.is_paused()
+        {
+            yielding.set_idle(true);
+        }
+    }
+}
+
+impl Yielding {
+    fn new() -> Option<Self> {
+        // Another thread finds out whether there is a way back.
+        let can_return = || policy::is_usual() && policy::set_idle(true) && policy::set_idle(false);
+        if !std::thread::spawn(can_return).join().unwrap_or(false) {
+            return None;
+        }
+        Self::with(Arc::new(SystemClock), File::open("/proc/thread-self/schedstat").ok()?)
+    }
+
+    fn with(clock: Arc<dyn Clock>, schedstat: File) -> Option<Self> {
+        let mut yielding = Self {
+            clock,
+            schedstat,
+            is_idle: false,
+            requests: 0,
+            looked: Duration::ZERO,
+            waited: Duration::ZERO,
+            paused_until: Duration::ZERO,
+            pause: PAUSE[0],
+        };
+        yielding.waited = yielding.time_waited()?;
+        Some(yielding)
+    }
+
+    fn set_idle(&mut self, idle: bool) {
+        if self.is_idle != idle && policy::set_idle(idle) {
+            self.is_idle = idle;
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        !self.paused_until.is_zero() && self.clock.monotonic() < self.paused_until
+    }
+
+    /// Notes a request, and looks now and then how long requests have waited.
+    fn note_request(&mut self) {
+        self.requests += 1;
+        let now = self.clock.monotonic();
+        if now < self.looked + LOOK {
+            return;
+        }
+        let waited = self.time_waited().unwrap_or(Duration::MAX);
+        if self.is_idle && waited.saturating_sub(self.waited) > PATIENCE * self.requests {
+            self.set_idle(false);
+            self.paused_until = now + self.pause;
+            self.pause = (self.pause * 2).min(PAUSE[1]);
+        } else if now > self.paused_until + self.pause {
+            self.pause = PAUSE[0];
+        }
+        (self.looked, self.waited, self.requests) = (now, waited, 0);
+    }
+
+    /// Returns how long the thread has waited for its turn since it began; none if the system does
+    /// not say.
+    fn time_waited(&self) -> Option<Duration> {
+        let mut text = [0; 64];
+        let len = self.schedstat.read_at(&mut text, 0).ok()?;
+        let waited = std::str::from_utf8(&text[..len]).ok()?.split_ascii_whitespace().nth(1)?;
+        Some(Duration::from_nanos(waited.parse().ok()?))
+    }
+}
+
+/// The policy of the scheduler for the calling thread.
+mod policy {
+    #![allow(unsafe_code)] // Calls with plain numbers.
+
+    /// Returns true if it is the usual one.
+    pub(super) fn is_usual() -> bool {
+        // SAFETY: 0 is the calling thread.
+        unsafe { libc::sched_getscheduler(0) == libc::SCHED_OTHER }
+    }
+
+    /// Makes it `SCHED_IDLE`, or the usual one. Returns true on success.
+    pub(super) fn set_idle(idle: bool) -> bool {
+        let policy = if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+        let parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: 0 is the calling thread, and the parameters live through the call.
+        unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) == 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindle_clock::ManualClock;
+
+    /// Returns what `test` does in a thread of its own.
+    fn in_thread(test: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(test).join().unwrap();
+    }
+
+    /// Promise: a thread has `SCHED_IDLE` from when it hands over until an answer can take long,
+    /// and not if it could not return.
+    #[test]
+    fn threads_yield_while_they_wait() {
+        in_thread(|| {
+            let mut placement = Placement::new(&crate::queues().unwrap()[0]);
+            assert!(policy::is_usual());
+            placement.hand_over();
+            assert_eq!(policy::is_usual(), placement.yielding.is_none());
+            placement.take_over();
+            placement.expect_long();
+            assert!(policy::is_usual());
+        });
+    }
+
+    /// Promise: if requests have waited for their turn too long, the thread keeps the usual policy
+    /// for a while, and then for twice as long; short waits change nothing.
+    #[test]
+    fn threads_that_starve_stop_yielding() {
+        if Yielding::new().is_none() {
+            eprintln!("skipped: this needs CAP_SYS_NICE");
+            assert!(std::env::var_os("CI").is_none(), "tests run as root");
+            return;
+        }
+        in_thread(|| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let set_waited = |time: Duration| {
+                std::fs::write(file.path(), format!("5 {} 7\n", time.as_nanos())).unwrap();
+            };
+            set_waited(Duration::ZERO);
+            let clock = Arc::new(ManualClock::at(1000));
+            let schedstat = file.reopen().unwrap();
+            let mut yielding = Yielding::with(Arc::clone(&clock) as _, schedstat).unwrap();
+            yielding.pause = Duration::from_secs(8);
+            let mut placement = Placement { yielding: Some(yielding) };
+            placement.hand_over();
+            let mut waited = Duration::ZERO;
+            // A request that has waited for so long, a second after the one before.
+            let mut yields_after = |wait: Duration| {
+                waited += wait;
+                set_waited(waited);
+                clock.advance(1);
+                placement.take_over();
+                placement.hand_over();
+                !policy::is_usual()
+            };
+            let (short, long) = (PATIENCE / 2, PATIENCE * 2);
+            for pause in [8, 16] {
+                assert!(!yields_after(long));
+                assert!((1..pause).all(|_| !yields_after(short)));
+                assert!(yields_after(short));
+            }
+            assert!((0..10).all(|_| yields_after(short)));
+        });
+    }
+}
