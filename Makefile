@@ -34,7 +34,7 @@ test: setup check ## Run all tests, also those with foreign tools and mounts (as
 
 test-uring: ## Run the tests of mounts with requests through io_uring, if the kernel has it
 	SPINDLE_SEED=$(SPINDLE_SEED) SPINDLE_MOUNT_OPTIONS=io_uring scripts/with-io-uring \
-		cargo test --workspace --exclude spindle-interop --test mounted
+		cargo test --workspace --exclude spindle-interop --test mounted --test processes
 
 demo: build ## Make an image, mount it, copy a tree into it, unmount and check it
 	scripts/demo

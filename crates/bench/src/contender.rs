@@ -68,8 +68,9 @@ impl Contender {
     /// Options of `-o` for a mount as its users have it.
     pub fn options(self) -> &'static str {
         match self {
-            Self::Ext4 | Self::Xfs | Self::Fuse2fs | Self::Spindle | Self::Nothing => "rw",
-            Self::SpindleWriteback => "writeback",
+            Self::Ext4 | Self::Xfs | Self::Fuse2fs => "rw",
+            Self::Spindle | Self::Nothing => "noio_uring",
+            Self::SpindleWriteback => "writeback,noio_uring",
             Self::SpindleUring | Self::NothingUring => "io_uring",
         }
     }

@@ -91,8 +91,9 @@ pub struct MountOptions {
     pub force: bool,
     /// `threads=`: number of threads that serve requests; with `io_uring`, for each CPU.
     pub threads: usize,
-    /// `io_uring`, `noio_uring`: requests come through `io_uring` where the kernel offers it.
-    pub io_uring: bool,
+    /// `io_uring`, `noio_uring`: requests come through `io_uring`, or not; with neither, if the
+    /// kernel has it switched on.
+    pub io_uring: Option<bool>,
     /// `commit=`: maximum time from a change until it is durable.
     pub commit: Duration,
     /// `writeback`: the kernel keeps written data and sends it later, so `write(2)` cannot
@@ -172,7 +173,7 @@ impl Default for MountOptions {
             groups: GroupRule::default(),
             force: false,
             threads: DEFAULT_THREADS,
-            io_uring: false,
+            io_uring: None,
             commit: DEFAULT_COMMIT,
             writeback: false,
             xattrs: true,

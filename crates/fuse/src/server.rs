@@ -504,7 +504,7 @@ fn late_privilege(options: &MountOptions) -> Privilege {
 /// `auto_unmount` they do not: the system ends the connection a moment after a daemon that dies,
 /// and `fusermount3` looks once, perhaps before that.
 fn rings(options: &MountOptions) -> usize {
-    if options.io_uring && !options.auto_unmount { options.threads } else { 0 }
+    if options.io_uring == Some(false) || options.auto_unmount { 0 } else { options.threads }
 }
 
 fn cred(req: &Request) -> Cred<'static> {

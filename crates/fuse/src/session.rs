@@ -227,8 +227,9 @@ fn start(
             return Err(Error::mount("serve", &mount_point, source));
         }
     };
-    if options.io_uring && !connection.uses_rings() {
-        warn_of_io_uring(options.auto_unmount);
+    if options.io_uring != Some(false) && !connection.uses_rings() {
+        let level = if options.io_uring.is_some() { log::Level::Warn } else { log::Level::Info };
+        log_why_no_rings(level, options.auto_unmount);
     }
     let notifier = connection.notifier();
     server_state.notifier.get_or_init(|| notifier.clone());
@@ -271,8 +272,8 @@ fn start(
     Ok(session)
 }
 
-/// Warns that the option `io_uring` has no effect, and says why.
-fn warn_of_io_uring(auto_unmount: bool) {
+/// Logs why requests do not come through `io_uring`, which would be faster.
+fn log_why_no_rings(level: log::Level, auto_unmount: bool) {
     let why = match spindle_fuse_uring::is_switched_on() {
         None => "this kernel has no FUSE over io_uring (Linux 6.14 and newer)".to_owned(),
         Some(false) => format!(
@@ -283,7 +284,7 @@ fn warn_of_io_uring(auto_unmount: bool) {
         // The reason has been logged.
         Some(true) => return,
     };
-    log::warn!("the option io_uring has no effect: {why}");
+    log::log!(level, "requests come through /dev/fuse, which is slower than io_uring: {why}");
 }
 
 fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {

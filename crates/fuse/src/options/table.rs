@@ -222,10 +222,13 @@ const ROWS: &[Row] = &[
         help: "number of threads that serve requests, with io_uring for each CPU (2)",
     },
     Row {
-        words: &[plain("io_uring", |o| o.io_uring = true), plain("noio_uring", |o| o.io_uring = false)],
-        help: "get requests through io_uring where the kernel offers it (root switches it on by writing Y to \
-               /sys/module/fuse/parameters/enable_uring; not with auto_unmount), or through /dev/fuse (the \
-               default); with io_uring, programs see no holes in files",
+        words: &[
+            plain("io_uring", |o| o.io_uring = Some(true)),
+            plain("noio_uring", |o| o.io_uring = Some(false)),
+        ],
+        help: "get requests through io_uring, which is faster, or through /dev/fuse; the default is io_uring \
+               where root has switched it on by writing Y to /sys/module/fuse/parameters/enable_uring, \
+               except with auto_unmount",
     },
     Row {
         words: &[plain("writethrough", |o| o.writeback = false), plain("writeback", |o| o.writeback = true)],

@@ -103,10 +103,7 @@ fn set_id_bits() {
                 ("dd if=/dev/zero of=$M/f bs=4096 count=1 conv=notrunc", true),
                 ("dd if=/dev/zero of=$M/f bs=1M count=1 conv=notrunc", true),
                 ("dd if=/dev/zero of=$M/f bs=4096 count=1 conv=notrunc oflag=direct", true),
-                (
-                    "xfs_io -c 'copy_range -d 0 -l 4096 /etc/passwd' $M/f || cp --reflink=never /etc/passwd $M/f",
-                    true,
-                ),
+                ("cp --reflink=never /etc/passwd $M/f", true),
                 ("cat $M/f > /dev/null", false),
                 ("chmod u+s $M/f; true", false),
             ] {
