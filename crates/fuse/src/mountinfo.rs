@@ -169,7 +169,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 /// Returns true if an access failed because the daemon of the mount has died. What was asked while
 /// it died is aborted: with `io_uring` the system ends the connection a moment after the process.
 pub(crate) fn is_dead(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED))
+    matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED))
 }
 
 /// Returns the path without symbolic links, also in its last component. Does not access the file
