@@ -27,7 +27,7 @@ mod queue;
 mod reply;
 mod ring;
 
-pub use placement::Placement;
+pub use placement::{Pace, Placement};
 pub use queue::{Queue, queues};
 pub use reply::Reply;
 pub use ring::{Message, Ring};

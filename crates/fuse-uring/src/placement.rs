@@ -9,13 +9,16 @@
 //! the program to another one.
 //!
 //! The price is that such a thread hardly gets its CPU if others want it. So it has the usual policy
-//! while it answers what can take long ([`Placement::expect_long`]), and watches how long it waits
-//! for its turn; if that is too long, it keeps the usual policy for a while, twice as long each
-//! time. To return to that takes a privilege (`CAP_SYS_NICE`, or `RLIMIT_NICE`); who lacks it keeps
-//! it always.
+//! while it answers what can take long ([`Pace::Long`]), and watches how long it waits for its turn;
+//! if that is too long, it keeps the usual policy for a while, twice as long each time. To return to
+//! that takes a privilege (`CAP_SYS_NICE`, or `RLIMIT_NICE`); who lacks it keeps it always.
+//!
+//! A program that reads a file in order does not wait: it works on what it has, while the kernel
+//! asks for what follows ([`Pace::Ahead`]). That is answered best on another CPU, so for a moment
+//! the thread runs wherever the scheduler wants.
 
 use crate::queue::Queue;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spindle_clock::{Clock, SystemClock};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,11 +29,29 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 /// The longest that a request may wait for the thread's turn, on average since the last look.
 const PATIENCE: Duration = Duration::from_micros(300);
+/// How long the thread may run on all CPUs after it was asked for something ahead.
+const ROAM: Duration = Duration::from_millis(20);
 /// How long the thread keeps the usual policy, the first time and at most.
 const PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
+/// What the answer to a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Some tens of microseconds of the processor, for which a program waits.
+    Short,
+    /// Perhaps more.
+    Long,
+    /// Perhaps more, and the program probably goes on meanwhile.
+    Ahead,
+}
+
 /// The placement of a thread.
 pub struct Placement {
+    clock: Arc<dyn Clock>,
+    /// The CPU of the queue, if the thread may run there, and all on which it may run.
+    cpus: Option<[CpuSet; 2]>,
+    /// Until then it may run on all.
+    roams_until: Option<Duration>,
     /// None if the thread always keeps the policy that it has.
     yielding: Option<Yielding>,
 }
@@ -50,21 +71,24 @@ struct Yielding {
 
 impl std::fmt::Debug for Placement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Placement").field("yields", &self.yielding.is_some()).finish()
+        f.debug_struct("Placement").field("cpus", &self.cpus).finish_non_exhaustive()
     }
 }
 
 impl Placement {
     /// Keeps the calling thread on the CPU of a queue, if it may run there.
     pub(crate) fn new(queue: &Queue) -> Self {
-        let number = usize::from(queue.number);
-        if number < CpuSet::MAX_CPU {
-            let mut cpus = CpuSet::new();
-            cpus.set(number);
-            // A CPU that is off or forbidden asks nothing.
-            let _ = sched_setaffinity(None, &cpus);
-        }
-        Self { yielding: Yielding::new() }
+        let own = (usize::from(queue.number) < CpuSet::MAX_CPU).then(|| {
+            let mut own = CpuSet::new();
+            own.set(queue.number.into());
+            own
+        });
+        let all = sched_getaffinity(None).ok();
+        // A CPU that is off or forbidden asks nothing.
+        let cpus = own.zip(all).filter(|(own, _)| sched_setaffinity(None, own).is_ok());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let yielding = Yielding::new(Arc::clone(&clock));
+        Self { clock, cpus: cpus.map(<[CpuSet; 2]>::from), roams_until: None, yielding }
     }
 
     /// Prepares to answer a request, and notes how long it has waited.
@@ -74,16 +98,29 @@ impl Placement {
         }
     }
 
-    /// Declares that the answer to the present request can take more than some tens of
-    /// microseconds of the processor.
-    pub fn expect_long(&mut self) {
-        if let Some(yielding) = &mut self.yielding {
+    /// Declares what the answer to the present request takes.
+    pub fn expect(&mut self, pace: Pace) {
+        if let Some(yielding) = &mut self.yielding
+            && pace != Pace::Short
+        {
             yielding.set_idle(false);
+        }
+        if let Some([_, all]) = &self.cpus
+            && pace == Pace::Ahead
+            && (self.roams_until.is_some() || sched_setaffinity(None, all).is_ok())
+        {
+            self.roams_until = Some(self.clock.monotonic() + ROAM);
         }
     }
 
     /// Prepares to hand in answers and to wait.
     pub(crate) fn hand_over(&mut self) {
+        if let (Some(until), Some([own, _])) = (self.roams_until, &self.cpus) {
+            if self.clock.monotonic() < until || sched_setaffinity(None, own).is_err() {
+                return;
+            }
+            self.roams_until = None;
+        }
         if let Some(yielding) = &mut self.yielding
             && !yielding.is_paused()
         {
@@ -93,13 +130,13 @@ impl Placement {
 }
 
 impl Yielding {
-    fn new() -> Option<Self> {
+    fn new(clock: Arc<dyn Clock>) -> Option<Self> {
         // Another thread finds out whether there is a way back.
         let can_return = || policy::is_usual() && policy::set_idle(true) && policy::set_idle(false);
         if !std::thread::spawn(can_return).join().unwrap_or(false) {
             return None;
         }
-        Self::with(Arc::new(SystemClock), File::open("/proc/thread-self/schedstat").ok()?)
+        Self::with(clock, File::open("/proc/thread-self/schedstat").ok()?)
     }
 
     fn with(clock: Arc<dyn Clock>, schedstat: File) -> Option<Self> {
@@ -185,7 +222,8 @@ mod tests {
     }
 
     /// Promise: a thread has `SCHED_IDLE` from when it hands over until an answer can take long,
-    /// and not if it could not return.
+    /// and not if it could not return. It stays on one CPU, except for a moment after it was asked
+    /// for something ahead.
     #[test]
     fn threads_yield_while_they_wait() {
         in_thread(|| {
@@ -194,8 +232,21 @@ mod tests {
             placement.hand_over();
             assert_eq!(policy::is_usual(), placement.yielding.is_none());
             placement.take_over();
-            placement.expect_long();
+            placement.expect(Pace::Short);
+            assert_eq!(policy::is_usual(), placement.yielding.is_none());
+            placement.expect(Pace::Long);
             assert!(policy::is_usual());
+            let cpus = || sched_getaffinity(None).unwrap();
+            let [own, all] = placement.cpus.expect("the first CPU may be used");
+            assert!(cpus() == own);
+            let clock = Arc::new(ManualClock::at(0));
+            placement.clock = Arc::clone(&clock) as _;
+            placement.expect(Pace::Ahead);
+            placement.hand_over();
+            assert!(cpus() == all && policy::is_usual());
+            clock.advance(1);
+            placement.hand_over();
+            assert!(cpus() == own);
         });
     }
 
@@ -203,7 +254,7 @@ mod tests {
     /// for a while, and then for twice as long; short waits change nothing.
     #[test]
     fn threads_that_starve_stop_yielding() {
-        if Yielding::new().is_none() {
+        if Yielding::new(Arc::new(SystemClock)).is_none() {
             eprintln!("skipped: this needs CAP_SYS_NICE");
             assert!(std::env::var_os("CI").is_none(), "tests run as root");
             return;
@@ -218,7 +269,8 @@ mod tests {
             let schedstat = file.reopen().unwrap();
             let mut yielding = Yielding::with(Arc::clone(&clock) as _, schedstat).unwrap();
             yielding.pause = Duration::from_secs(8);
-            let mut placement = Placement { yielding: Some(yielding) };
+            let mut placement = Placement::new(&crate::queues().unwrap()[0]);
+            placement.yielding = Some(yielding);
             placement.hand_over();
             let mut waited = Duration::ZERO;
             // A request that has waited for so long, a second after the one before.

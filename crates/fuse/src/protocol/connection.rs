@@ -10,7 +10,7 @@ use super::wire::{
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
-use spindle_fuse_uring::Ring;
+use spindle_fuse_uring::{Pace, Ring};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -156,7 +156,7 @@ impl Connection {
                 ring.serve(|message, reply, placement| {
                     let parts = Request::parse_parts(message.header, message.operation, message.payload);
                     let reply = Reply::through_ring(reply);
-                    answer(&*handler, parts, reply, setxattr_ext, || placement.expect_long());
+                    answer(&*handler, parts, reply, setxattr_ext, |pace| placement.expect(pace));
                 })
             };
             workers.push(thread::Builder::new().name(format!("fuse-ring-{number}")).spawn(work)?);
@@ -241,18 +241,18 @@ fn work(
             continue;
         }
         let reply = Reply::new(device, request.unique);
-        answer(handler, Ok((request, arguments)), reply, setxattr_ext, || ());
+        answer(handler, Ok((request, arguments)), reply, setxattr_ext, |_| ());
     }
     Ok(())
 }
 
-/// Has a request answered. `expect_long` is called before if that can take long.
+/// Has a request answered. `expect` is called before with what that takes.
 fn answer(
     handler: &dyn Handler,
     request: Result<(Request, Fields<'_>), Malformed>,
     reply: Reply,
     setxattr_ext: bool,
-    expect_long: impl FnOnce(),
+    expect: impl FnOnce(Pace),
 ) {
     let (request, arguments) = match request {
         Ok((request, _)) if request.opcode == opcode::DESTROY => return handler.destroy(reply),
@@ -266,9 +266,7 @@ fn answer(
     match Operation::parse(request.opcode, arguments, setxattr_ext) {
         Ok(Operation::Unknown) => reply.error(libc::ENOSYS),
         Ok(operation) => {
-            if operation.can_take_long() {
-                expect_long();
-            }
+            expect(operation.pace());
             handler.answer(&request, operation, reply);
         }
         Err(Malformed) => {

@@ -2,6 +2,7 @@
 
 use super::wire::{FSYNC_DATA, Fields, Malformed, opcode, set};
 use spindle_clock::Timestamp;
+use spindle_fuse_uring::Pace;
 use spindle_vfs::{SetAttr, SetTime};
 
 /// The kernel's number of an inode; the root has 1.
@@ -225,17 +226,17 @@ fn size(value: u32) -> Result<usize, Malformed> {
 }
 
 impl<'a> Operation<'a> {
-    /// Returns true if it can take more than some tens of microseconds of the processor: what
-    /// copies much, or frees, allocates or writes more than one name, inode or block.
-    pub(super) fn can_take_long(&self) -> bool {
+    /// Returns what the answer takes: it can take long if it copies much, or frees, allocates or
+    /// writes more than one name, inode or block. Large reads are mostly those of the kernel, which
+    /// reads ahead.
+    pub(super) fn pace(&self) -> Pace {
         /// A request for this many bytes is short.
-        const SHORT_BYTES: usize = 32 << 10;
+        const SHORT_BYTES: u32 = 32 << 10;
         match self {
-            Self::SetAttr { set, .. } => set.size.is_some(),
-            Self::Read { size, .. } | Self::ReadDir { size, .. } | Self::ReadDirPlus { size, .. } => {
-                usize::try_from(*size).unwrap_or(usize::MAX) > SHORT_BYTES
-            }
-            Self::Write { data, .. } => data.len() > SHORT_BYTES,
+            Self::Read { size, .. } if *size > SHORT_BYTES => Pace::Ahead,
+            Self::ReadDir { size, .. } | Self::ReadDirPlus { size, .. } if *size > SHORT_BYTES => Pace::Long,
+            Self::Write { data, .. } if data.len() > SHORT_BYTES as usize => Pace::Long,
+            Self::SetAttr { set, .. } if set.size.is_some() => Pace::Long,
             Self::Release { .. }
             | Self::Fsync { .. }
             | Self::FsyncDir { .. }
@@ -244,8 +245,8 @@ impl<'a> Operation<'a> {
             | Self::Ioctl { .. }
             | Self::Fallocate { .. }
             | Self::Seek { .. }
-            | Self::SyncFs => true,
-            _ => false,
+            | Self::SyncFs => Pace::Long,
+            _ => Pace::Short,
         }
     }
 
