@@ -10,17 +10,22 @@ use super::wire::{
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
+use spindle_clock::{Clock, SystemClock};
 use spindle_fuse_uring::{Pace, Ring};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 /// `FUSE_MIN_READ_BUFFER`: what a ring has room for in any case.
 const MIN_READ_BUFFER_BYTES: usize = 8192;
 /// Buffer space for the header and the fields of a request, in addition to its data.
 const HEADROOM_BYTES: usize = 4096;
+
+/// How long FORGETs may gather.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// Where each request is logged, by its name.
 const REQUESTS: &str = "spindle_fuse::requests";
@@ -149,7 +154,8 @@ impl Connection {
     /// `threads` threads. Returns the first failure of a thread.
     pub(crate) fn serve(self, handler: &Arc<dyn Handler>, threads: usize) -> io::Result<()> {
         let mut workers = Vec::new();
-        let threads = if self.rings.is_empty() { threads } else { 1 };
+        let gathers = !self.rings.is_empty();
+        let threads = if gathers { 1 } else { threads };
         for (number, ring) in self.rings.into_iter().enumerate() {
             let (handler, setxattr_ext) = (Arc::clone(handler), self.setxattr_ext);
             let work = move || {
@@ -166,7 +172,7 @@ impl Connection {
             let device = if number == 0 { Arc::clone(&self.device) } else { Arc::new(clone(&self.device)?) };
             let handler = Arc::clone(handler);
             let (buffer_bytes, setxattr_ext) = (self.buffer_bytes, self.setxattr_ext);
-            let work = move || work(&device, &*handler, buffer_bytes, setxattr_ext);
+            let work = move || work(&device, &*handler, buffer_bytes, setxattr_ext, gathers);
             workers.push(thread::Builder::new().name(format!("fuse-{number}")).spawn(work)?);
         }
         let mut outcome = Ok(());
@@ -223,12 +229,14 @@ fn receive<'a>(device: &File, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8
     Ok(Some(&buffer[..len]))
 }
 
-/// Serves requests in one thread.
+/// Serves requests in one thread. If it `gathers`, which it may where only FORGETs come, it lets
+/// them gather in the kernel, which need not wake it for each.
 fn work(
     device: &Arc<File>,
     handler: &dyn Handler,
     buffer_bytes: usize,
     setxattr_ext: bool,
+    gathers: bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; buffer_bytes];
     while let Some(message) = receive(device, &mut buffer)? {
@@ -237,6 +245,9 @@ fn work(
             trace(&request);
             for (node, count) in forgotten {
                 handler.forget(node, count);
+            }
+            if gathers {
+                SystemClock.sleep(GATHERING);
             }
             continue;
         }
