@@ -8,10 +8,11 @@
 //! has nothing else to do. Of a thread with the usual policy it takes the CPU for busy, and moves
 //! the program to another one.
 //!
-//! The price is that such a thread hardly gets its CPU if others want it. So it has the usual policy
-//! while it answers what can take long ([`Pace::Long`]), and watches how long it waits for its turn;
-//! if that is too long, it keeps the usual policy for a while, twice as long each time. To return to
-//! that takes a privilege (`CAP_SYS_NICE`, or `RLIMIT_NICE`); who lacks it keeps it always.
+//! The price is that such a thread hardly gets its CPU if others want it. So it has the usual
+//! policy while it answers what can take long ([`Pace::Long`]), and watches how long it waits for
+//! its turn; if that is too long, it keeps the usual policy for a while, twice as long each time.
+//! To return to that takes a privilege (`CAP_SYS_NICE`, or `RLIMIT_NICE`); who lacks it keeps it
+//! always.
 //!
 //! A program that reads a file in order does not wait: it works on what it has, while the kernel
 //! asks for what follows ([`Pace::Ahead`]). That is answered best on another CPU, so for a moment
