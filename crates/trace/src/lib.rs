@@ -28,6 +28,7 @@ pub mod format;
 mod import;
 #[cfg(test)]
 mod invented;
+pub mod iolog;
 pub mod merge;
 mod source;
 pub mod traced;
