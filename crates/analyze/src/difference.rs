@@ -2,29 +2,33 @@
 //!
 //! The one idea: each figure comes with the interval in which it would lie in 99 of 100 traces of
 //! the same load and length ([`Estimate`]), and two figures differ if their intervals have nothing
-//! in common. A figure that only one trace has shows nothing; its count does. Of a count the interval is that of a Poisson process, of a share that of a binomial
-//! distribution, of a quantile that of the ranks around it, so nothing is assumed of how sizes and
-//! times are distributed.
+//! in common. A figure that only one trace has shows nothing; its count does.
 //!
-//! Programs do things in bursts, which make all counts less certain than independent events are. How
-//! much less shows in the trace itself: it is cut into equal parts of time, and the variance of
-//! their counts divided by the mean (their dispersion) says for how many events there is one
-//! independent one (the method of batch means).
+//! Programs do alike things in bursts, so a thousand events may say no more than ten independent
+//! ones. How much they say shows in the trace itself: it is cut into equal parts of time, and each
+//! figure varies between these by so much ([`Sample`], the method of batch means). The variance, as
+//! a multiple of what independent events would have (the design effect of samples), says of how many
+//! events one is independent. With that many the interval of a count is that of a Poisson process,
+//! of a share that of Wilson, of a quantile that of the shares around it (Woodruff), so nothing is
+//! assumed of how sizes and times are distributed.
 //!
 //! What this does not know: how much another day differs, or the load of another hour.
 
-use super::{By, Class, Findings, Histogram, YOUNG};
+use super::groups::Unattributed;
+use super::{By, Class, Findings, Histogram, Pass, YOUNG};
 use serde::Serialize;
 use spindle_report::number::real;
 use spindle_report::outcome::{Cell, Column, Measured, Table};
 use spindle_report::{Outcome, Section};
-use spindle_trace::Kind;
 use spindle_trace::follow::Mode;
+use spindle_trace::{Batch, Kind, Result, Source};
 
-/// Number of parts into which a trace is cut to see its bursts.
+/// Minimum number of parts that show how much a figure varies; less than twice as many are made.
 const PARTS: usize = 16;
-/// Standard deviations of a normal distribution within which 99 % of it lie.
-const Z: f64 = 2.576;
+/// Length of a part at first, in ns.
+const PART: i64 = 1_000_000;
+/// Standard deviations within which 99 % lie, if they come from so many parts (Student).
+const Z: f64 = 2.947;
 /// Relative error of a value in a histogram.
 const ROUNDING: f64 = 0.01;
 
@@ -52,40 +56,19 @@ impl Estimate {
         }
     }
 
-    /// Returns the sum of some of the values of a distribution, whose number is `count`.
-    fn sum(sum: f64, count: f64, values: &Histogram, dispersion: f64) -> Self {
-        // The variance of a sum of a random number of random values.
-        let squares: f64 =
-            values.buckets().map(|bucket| real(bucket.count) * real(bucket.middle()).powi(2)).sum();
-        let mean = values.mean();
-        let spread = if mean > 0.0 { squares / real(values.count()) / mean.powi(2) } else { 1.0 };
-        let counted = Self::count(count, dispersion * spread.max(1.0));
-        let each = if count > 0.0 { sum / count } else { mean };
-        Self { value: sum, low: counted.low * each, high: counted.high * each }
+    /// Returns a share of a number of things, of which one in `dispersion` is independent.
+    fn share(share: f64, number: f64, dispersion: f64) -> Self {
+        let independent = number / dispersion;
+        let scale = 1.0 + Z * Z / independent;
+        let middle = (share + Z * Z / (2.0 * independent)) / scale;
+        let reach =
+            Z * (share * (1.0 - share) / independent + (Z / (2.0 * independent)).powi(2)).sqrt() / scale;
+        Self { value: share, low: (middle - reach).max(0.0), high: (middle + reach).min(1.0) }
     }
 
-    /// Returns the share of `part` in `whole`; none of nothing.
-    fn share(part: f64, whole: f64, dispersion: f64) -> Option<Self> {
-        let independent = whole / dispersion;
-        (whole > 0.0).then(|| {
-            let share = part / whole;
-            let scale = 1.0 + Z * Z / independent;
-            let middle = (share + Z * Z / (2.0 * independent)) / scale;
-            let reach =
-                Z * (share * (1.0 - share) / independent + (Z / (2.0 * independent)).powi(2)).sqrt() / scale;
-            Self { value: share, low: (middle - reach).max(0.0), high: (middle + reach).min(1.0) }
-        })
-    }
-
-    /// Returns the value, in `unit`, below which the share `part` of the values lies; none without
-    /// values.
-    fn quantile(values: &Histogram, part: f64, unit: f64, dispersion: f64) -> Option<Self> {
-        let independent = real(values.count()) / dispersion;
-        let reach = Z * (part * (1.0 - part) / independent).sqrt();
-        let at = |part: f64| Some(real(values.quantile(part, By::Count)?) / unit);
-        let low = if part > reach { at(part - reach)? * (1.0 - ROUNDING) } else { 0.0 };
-        let high = if part + reach < 1.0 { at(part + reach)? * (1.0 + ROUNDING) } else { f64::INFINITY };
-        Some(Self { value: at(part)?, low, high })
+    /// Returns the figure with an interval that excludes nothing.
+    const fn vague(self) -> Self {
+        Self { low: 0.0, high: f64::INFINITY, ..self }
     }
 
     /// Returns the figure divided by a number.
@@ -136,24 +119,144 @@ pub struct Comparison {
     pub figures: Vec<Difference>,
 }
 
-/// The findings of a trace, and how much its counts say.
-struct Sample<'a> {
-    found: &'a Findings,
-    /// Of how many events one is independent of the others; at least 1.
-    dispersion: f64,
+/// The findings of a trace, and how they came about over its time.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    found: Findings,
+    parts: Parts,
 }
 
-impl<'a> Sample<'a> {
-    fn new(found: &'a Findings) -> Self {
-        let slots = &found.requests.over_time.calls;
-        let each = slots.len() / PARTS;
-        let counts: Vec<f64> = if each == 0 {
-            Vec::new()
-        } else {
-            let sum = |part: &[[u64; 3]]| real(part.iter().flatten().sum());
-            slots.chunks_exact(each).map(sum).collect()
+/// What was found until the end of each of some equally long parts of time.
+#[derive(Clone, Debug)]
+struct Parts {
+    /// Time of the first event, in ns since 1970.
+    start: Option<i64>,
+    /// Length of a part in ns.
+    length: i64,
+    until: Vec<Findings>,
+}
+
+impl Parts {
+    /// Ends the parts that are over at a time, with what `so_far` has found. If there are too many,
+    /// each two become one.
+    fn advance(&mut self, time: i64, so_far: impl Fn() -> Findings) {
+        let since = time.saturating_sub(*self.start.get_or_insert(time));
+        while since / self.length >= 2 * PARTS as i64 {
+            let mut is_second = false;
+            self.until.retain(|_| {
+                is_second = !is_second;
+                !is_second
+            });
+            self.length = self.length.saturating_mul(2);
+        }
+        while (self.until.len() as i64) < since / self.length {
+            self.until.push(so_far());
+        }
+    }
+}
+
+impl Sample {
+    /// Analyses a trace to its end, like [`super::analyze`].
+    ///
+    /// # Errors
+    /// Errors of the source.
+    pub fn of(source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Self> {
+        let mut pass = Pass::new(Unattributed);
+        let mut parts = Parts { start: None, length: PART, until: Vec::new() };
+        let mut batch = Batch::default();
+        while source.next(&mut batch)? {
+            for event in &batch.events {
+                parts.advance(event.time, || pass.so_far());
+                pass.event(event, &batch);
+            }
+            progress(source.progress());
+        }
+        Ok(Self { found: pass.finish(source.info()), parts })
+    }
+
+    /// Returns what was found in the whole trace.
+    #[must_use]
+    pub const fn findings(&self) -> &Findings {
+        &self.found
+    }
+
+    /// Returns what a sum grew by in each part of the trace; nothing if there are too few parts.
+    fn growth(&self, of: impl Fn(&Findings) -> f64) -> Vec<f64> {
+        if self.parts.until.len() < PARTS {
+            return Vec::new();
+        }
+        let mut before = 0.0;
+        let grown = self.parts.until.iter().map(|found| {
+            let now = of(found);
+            now - std::mem::replace(&mut before, now)
+        });
+        grown.collect()
+    }
+
+    /// Returns a count of events.
+    fn count(&self, of: impl Fn(&Findings) -> u64) -> Estimate {
+        let growth = self.growth(|found| real(of(found)));
+        let estimate = Estimate::count(real(of(&self.found)), dispersion(&growth));
+        if growth.is_empty() { estimate.vague() } else { estimate }
+    }
+
+    /// Returns a sum of bytes.
+    fn sum(&self, of: impl Fn(&Findings) -> u64, number: impl Fn(&Findings) -> u64) -> Estimate {
+        let growth = self.growth(|found| real(of(found)));
+        let (sum, number) = (real(of(&self.found)), real(number(&self.found)));
+        // As of this many equal amounts of bytes, at most of each run.
+        let independent = (sum / dispersion(&growth)).min(number);
+        let counted = Estimate::count(independent, 1.0);
+        let each = if independent > 0.0 { sum / independent } else { 0.0 };
+        let estimate = Estimate { value: sum, low: counted.low * each, high: counted.high * each };
+        if growth.is_empty() { estimate.vague() } else { estimate }
+    }
+
+    /// Returns of how many things one is independent, of which `part` are some and `whole` are all.
+    fn design_effect(&self, part: impl Fn(&Findings) -> f64, whole: impl Fn(&Findings) -> f64) -> f64 {
+        let (parts, wholes) = (self.growth(part), self.growth(whole));
+        let all: f64 = wholes.iter().sum();
+        let share = parts.iter().sum::<f64>() / all;
+        let off = parts.iter().zip(&wholes).map(|(part, whole)| (part - share * whole).powi(2)).sum::<f64>();
+        let number = real(parts.len() as u64);
+        let effect = off * number / (number - 1.0) / (share * (1.0 - share) * all);
+        // Of none or all nothing is known; they are taken for independent.
+        if effect.is_finite() { effect.max(1.0) } else { 1.0 }
+    }
+
+    /// Returns the share of some things in all of them; none of nothing.
+    fn share(&self, part: impl Fn(&Findings) -> f64, whole: impl Fn(&Findings) -> f64) -> Option<Estimate> {
+        let number = whole(&self.found);
+        let share = part(&self.found) / number;
+        let effect = self.design_effect(part, whole);
+        let estimate = (number > 0.0).then(|| Estimate::share(share, number, effect));
+        if self.parts.until.len() < PARTS { estimate.map(Estimate::vague) } else { estimate }
+    }
+
+    /// Returns the value, in `unit`, below which the share `part` of the values lies; none without
+    /// values.
+    fn quantile(&self, of: fn(&Findings) -> &Histogram, part: f64, unit: f64) -> Option<Estimate> {
+        let values = of(&self.found);
+        let exact = values.quantile(part, By::Count)?;
+        let at = |part: f64| Some(real(values.quantile(part, By::Count)?) / unit);
+        let effect =
+            self.design_effect(|found| of(found).below(exact, By::Count), |found| real(of(found).count()));
+        let share = Estimate::share(part, real(values.count()), effect);
+        // What no value lies beyond has no bound.
+        let least = effect / real(values.count());
+        let low = if share.low > least { at(share.low)? * (1.0 - ROUNDING) } else { 0.0 };
+        let high = if share.high < 1.0 - least { at(share.high)? * (1.0 + ROUNDING) } else { f64::INFINITY };
+        let estimate = Estimate { value: at(part)?, low, high };
+        Some(if self.parts.until.len() < PARTS { estimate.vague() } else { estimate })
+    }
+
+    /// Returns the bytes that were read or written.
+    fn moved(&self, class: Class) -> Estimate {
+        let bytes = move |found: &Findings| match class {
+            Class::Read => found.totals.read,
+            Class::Write | Class::Control => found.totals.written,
         };
-        Self { found, dispersion: dispersion(&counts) }
+        self.sum(bytes, |found| found.requests.calls[class as usize])
     }
 }
 
@@ -165,19 +268,19 @@ fn dispersion(counts: &[f64]) -> f64 {
     if number >= 2.0 && mean > 0.0 { (variance / mean).max(1.0) } else { 1.0 }
 }
 
-/// Compares the findings of two traces.
+/// Compares two traces.
 #[must_use]
-pub fn compare(before: &Findings, after: &Findings) -> Vec<Comparison> {
-    let both = [before, after].map(Sample::new);
-    vec![counts(&both), rates(&both), shares(&both), distributions(&both)]
+pub fn compare(before: &Sample, after: &Sample) -> Vec<Comparison> {
+    let both = [before, after];
+    vec![counts(both), rates(both), shares(both), distributions(both)]
 }
 
 /// The figures of a [`Comparison`] that are being collected.
-struct Figures<'a>(&'a [Sample<'a>; 2], Vec<Difference>);
+struct Figures<'a>([&'a Sample; 2], Vec<Difference>);
 
 impl Figures<'_> {
-    fn add(&mut self, name: impl Into<String>, unit: Unit, of: impl Fn(&Sample<'_>) -> Option<Estimate>) {
-        let [before, after] = self.0.each_ref().map(of);
+    fn add(&mut self, name: impl Into<String>, unit: Unit, of: impl Fn(&Sample) -> Option<Estimate>) {
+        let [before, after] = self.0.map(of);
         let is_nothing = |figure: Option<Estimate>| figure.is_none_or(|figure| figure.value == 0.0);
         if is_nothing(before) && is_nothing(after) {
             return;
@@ -189,80 +292,69 @@ impl Figures<'_> {
     }
 }
 
-/// Returns the number of events of a kind as messages call it, and how it is counted.
-fn kinds() -> impl Iterator<Item = (String, impl Fn(&Sample<'_>) -> Estimate)> {
-    Kind::ALL.into_iter().map(|kind| {
-        let count = move |sample: &Sample<'_>| {
-            Estimate::count(real(sample.found.totals.count(kind)), sample.dispersion)
-        };
-        (format!("{} events", kind.name()), count)
-    })
-}
+/// Bytes that are read and written.
+const MOVED: [(Class, &str); 2] = [(Class::Read, "bytes read"), (Class::Write, "bytes written")];
 
-/// Returns the bytes that were read or written.
-fn moved(sample: &Sample<'_>, class: Class) -> Estimate {
-    let Findings { totals, requests, patterns, .. } = sample.found;
-    let bytes = if class == Class::Read { totals.read } else { totals.written };
-    Estimate::sum(real(bytes), real(requests.calls[class as usize]), &patterns.runs, sample.dispersion)
-}
-
-fn counts(both: &[Sample<'_>; 2]) -> Comparison {
+fn counts(both: [&Sample; 2]) -> Comparison {
     let mut figures = Figures(both, Vec::new());
-    for (name, count) in kinds() {
-        figures.add(name, Unit::Number, |sample| Some(count(sample)));
+    for kind in Kind::ALL {
+        figures.add(format!("{} events", kind.name()), Unit::Number, |sample| {
+            Some(sample.count(|found| found.totals.count(kind)))
+        });
     }
-    figures.add("bytes read", Unit::Bytes, |sample| Some(moved(sample, Class::Read)));
-    figures.add("bytes written", Unit::Bytes, |sample| Some(moved(sample, Class::Write)));
+    for (class, name) in MOVED {
+        figures.add(name, Unit::Bytes, |sample| Some(sample.moved(class)));
+    }
     Comparison { id: "counts", title: "Counts over the whole trace", figures: figures.1 }
 }
 
-fn rates(both: &[Sample<'_>; 2]) -> Comparison {
+fn rates(both: [&Sample; 2]) -> Comparison {
     let mut figures = Figures(both, Vec::new());
-    let rate = |sample: &Sample<'_>, count: Estimate| {
+    let rate = |sample: &Sample, count: Estimate| {
         let seconds = sample.found.totals.seconds();
         (seconds > 0.0).then(|| count.per(seconds))
     };
-    for (name, count) in kinds() {
-        figures.add(format!("{name} per second"), Unit::Number, |sample| rate(sample, count(sample)));
+    for kind in Kind::ALL {
+        figures.add(format!("{} events per second", kind.name()), Unit::Number, |sample| {
+            rate(sample, sample.count(|found| found.totals.count(kind)))
+        });
     }
-    for (class, name) in [(Class::Read, "bytes read per second"), (Class::Write, "bytes written per second")]
-    {
-        figures.add(name, Unit::Bytes, |sample| rate(sample, moved(sample, class)));
+    for (class, name) in MOVED {
+        figures.add(format!("{name} per second"), Unit::Bytes, |sample| rate(sample, sample.moved(class)));
     }
     Comparison { id: "rates", title: "Rates", figures: figures.1 }
 }
 
-fn shares(both: &[Sample<'_>; 2]) -> Comparison {
+fn shares(both: [&Sample; 2]) -> Comparison {
     let mut figures = Figures(both, Vec::new());
-    let share = |part: u64, whole: u64, sample: &Sample<'_>| {
-        Estimate::share(real(part), real(whole), sample.dispersion)
+    let mut add = |name: String, part: &dyn Fn(&Findings) -> f64, whole: &dyn Fn(&Findings) -> f64| {
+        figures.add(name, Unit::Share, |sample| sample.share(part, whole));
     };
+    let accesses = |found: &Findings| real(found.patterns.all().accesses);
     for (mode, name) in Mode::ALL.into_iter().zip(["read-only", "write-only", "read-write"]) {
-        let orders = move |sample: &Sample<'_>| sample.found.patterns.modes[mode as usize];
-        figures.add(format!("{name} accesses (of all)"), Unit::Share, |sample| {
-            share(orders(sample).accesses, sample.found.patterns.all().accesses, sample)
-        });
-        figures.add(format!("whole-file {name} accesses (of these)"), Unit::Share, |sample| {
-            share(orders(sample).whole, orders(sample).accesses, sample)
-        });
-        figures.add(format!("sequential {name} accesses (of these)"), Unit::Share, |sample| {
-            share(orders(sample).sequential, orders(sample).accesses, sample)
-        });
+        let orders = move |found: &Findings| found.patterns.modes[mode as usize];
+        let these = |found: &Findings| real(orders(found).accesses);
+        add(format!("{name} accesses (of all)"), &these, &accesses);
+        add(format!("whole-file {name} accesses (of these)"), &|found| real(orders(found).whole), &these);
+        add(
+            format!("sequential {name} accesses (of these)"),
+            &|found| real(orders(found).sequential),
+            &these,
+        );
     }
     for (name, age) in [("30 seconds", YOUNG), ("five minutes", 10 * YOUNG)] {
-        figures.add(format!("new files whose data is dead within {name}"), Unit::Share, |sample| {
-            let lives = &sample.found.lifetimes;
-            Estimate::share(lives.ended.below(age, By::Count), real(lives.all().files), sample.dispersion)
-        });
+        add(
+            format!("new files whose data is dead within {name}"),
+            &|found| found.lifetimes.ended.below(age, By::Count),
+            &|found| real(found.lifetimes.all().files),
+        );
     }
-    figures.add("accesses with fsync or fdatasync (of all)", Unit::Share, |sample| {
-        let all = sample.found.patterns.all().accesses;
-        share(sample.found.today.synced.min(all), all, sample)
-    });
+    let synced = |found: &Findings| real(found.today.synced.min(found.patterns.all().accesses));
+    add("accesses with fsync or fdatasync (of all)".into(), &synced, &accesses);
     Comparison { id: "shares", title: "Order of access, lives and syncs", figures: figures.1 }
 }
 
-fn distributions(both: &[Sample<'_>; 2]) -> Comparison {
+fn distributions(both: [&Sample; 2]) -> Comparison {
     let mut figures = Figures(both, Vec::new());
     let distributions: [(&str, Unit, fn(&Findings) -> &Histogram); 6] = [
         ("length of a run", Unit::Bytes, |found| &found.patterns.runs),
@@ -274,10 +366,8 @@ fn distributions(both: &[Sample<'_>; 2]) -> Comparison {
     ];
     for (name, unit, of) in distributions {
         for (share, part) in [("10 %", 0.1), ("half", 0.5), ("90 %", 0.9), ("99 %", 0.99)] {
-            figures.add(format!("{name}: {share} up to"), unit, |sample| {
-                let scale = if unit == Unit::Seconds { 1e9 } else { 1.0 };
-                Estimate::quantile(of(sample.found), part, scale, sample.dispersion)
-            });
+            let scale = if unit == Unit::Seconds { 1e9 } else { 1.0 };
+            figures.add(format!("{name}: {share} up to"), unit, |sample| sample.quantile(of, part, scale));
         }
     }
     Comparison { id: "distributions", title: "Sizes, times and lifetimes", figures: figures.1 }

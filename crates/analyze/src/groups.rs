@@ -2,8 +2,9 @@
 //! processes, directories, files, and extensions of their names.
 //!
 //! The opener of a file and the creator of data are kept with them, and are charged with the bytes
-//! read, written or lost. Users and programs are few, but there may be millions of files, so amounts
-//! are kept only for the largest ones ([`HeavyHitters`]) and the possible error is reported.
+//! read, written or lost. Users and programs are few, but there may be millions of files, so
+//! amounts are kept only for the largest ones ([`HeavyHitters`]) and the possible error is
+//! reported.
 
 use super::heavy::HeavyHitters;
 use foldhash::fast::RandomState;

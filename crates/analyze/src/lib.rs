@@ -295,6 +295,11 @@ impl<C: Charge> Pass<C> {
         }
     }
 
+    /// Returns what has been found of accesses and lives so far.
+    fn so_far(&self) -> Findings {
+        Findings { lifetimes: self.live.so_far(), ..self.found.clone() }
+    }
+
     fn finish(mut self, info: Info) -> Findings {
         self.found.totals.source = info.source;
         self.found.totals.lost = info.lost;

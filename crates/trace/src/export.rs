@@ -118,7 +118,8 @@ pub fn export(
                     }
                 }
             }
-            // Without its deletion, which a part of a trace may lack, a file ends with its next creation.
+            // Without its deletion, which a part of a trace may lack, a file ends with its next
+            // creation.
             if event.flags.has(Flags::LAST) || event.kind == Kind::Create {
                 *blocks.lives.entry(event.file).or_default() += 1;
             }

@@ -4,14 +4,14 @@
 //! and by who opened it, and holds for all its events, also those of other processes that inherit
 //! it. The window then cuts it as a recording does that begins and ends with the window: an open
 //! from before has an `open` with [`Flags::BEFORE`] at its first use in the window, and one that
-//! lasts longer has no `close`. So what is left is a trace like any other, of which no analysis
+//! lasts longer has no `close`. So the part is a trace like any other, of which no analysis
 //! counts more than was there.
 //!
 //! Memory holds the open files, and does not grow with the number of events.
 //!
 //! What the part cannot have: the bytes of a run count at the event that ends it, so a run over the
 //! beginning of the window counts as a whole, and one over its end not at all. What others do with
-//! a file that is left, such as its deletion, is left out.
+//! a file that is kept, such as its deletion, is left out.
 
 use crate::{Batch, Event, FileId, Flags, Info, Kind, Names, Result, Source, Symbol};
 use foldhash::fast::RandomState;
@@ -175,7 +175,7 @@ impl Filtered {
         wanted.paths.as_ref().is_none_or(|test| has_path(test, event.path) || has_path(test, event.new_path))
     }
 
-    /// Processes an event; adds to `kept` what is left of it.
+    /// Processes an event; adds to `kept` what the part has of it.
     fn event(&mut self, event: Event, names: &mut Names, kept: &mut Vec<Event>) {
         let (from, until) = *self.window.get_or_insert_with(|| {
             let at = |moment: Option<Moment>, none| moment.map_or(none, |m| m.since_1970(event.time));

@@ -6,10 +6,10 @@
 //! run becomes as many requests as it had calls, at the time when it ended; what was only mapped
 //! becomes none. Memory holds the number of each file that exists, and its size.
 //!
-//! Format: fio's HOWTO, "Trace file format v3", and `iolog.c` of fio 3.33: lines of a time, a file, an
-//! action, and for accesses an offset and a length, between single blanks. Times are microseconds;
-//! fio waits for the difference of two lines, unless the first of them is at 0. A name has at most
-//! 256 bytes.
+//! Format: fio's HOWTO, "Trace file format v3", and `iolog.c` of fio 3.33: lines of a time, a file,
+//! an action, and for accesses an offset and a length, between single blanks. Times are
+//! microseconds; fio waits for the difference of two lines, unless the first of them is at 0. A
+//! name has at most 256 bytes.
 
 use crate::{Batch, Error, Event, FileId, Flags, Kind, Result, Source};
 use foldhash::fast::RandomState;

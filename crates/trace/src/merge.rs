@@ -6,8 +6,8 @@
 //! parts stay as they are, and an open that a later part has as open from before goes on where an
 //! earlier part has it.
 //!
-//! Events come in the order of their times, those of one trace in its order. Memory holds a batch of
-//! each trace, and of parts the numbers of the open files.
+//! Events come in the order of their times, those of one trace in its order. Memory holds a batch
+//! of each trace, and of parts the numbers of the open files.
 
 use crate::event::Translation;
 use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Result, Source};

@@ -1,15 +1,14 @@
 //! Tests of comparisons: intervals that are known, and loads of random bursts.
 
 use super::*;
-use crate::analyze;
 use crate::tests::MemorySource;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_trace::{Batch, Event, FileId, Flags, Info};
 
-/// Returns the findings of ten minutes in which bursts of up to 20 files are written: about one
+/// Returns a sample of ten minutes in which bursts of up to 20 files are written: about one
 /// burst in `gap` ms, files of up to `size` bytes, some of which are deleted after up to `life` ms.
-fn load(seed: u64, gap: i64, size: u64, life: i64) -> Findings {
+fn load(seed: u64, gap: i64, size: u64, life: i64) -> Sample {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut events = Vec::new();
     let (mut time, mut file) = (0, 0);
@@ -36,11 +35,15 @@ fn load(seed: u64, gap: i64, size: u64, life: i64) -> Findings {
     }
     events.sort_by_key(|event| event.time);
     let batch = Batch { events, ..Batch::default() };
-    analyze(&mut MemorySource(Some(batch), Info::default()), |_| ()).unwrap()
+    sample(batch)
+}
+
+fn sample(batch: Batch) -> Sample {
+    Sample::of(&mut MemorySource(Some(batch), Info::default()), |_| ()).unwrap()
 }
 
 /// Returns the names of the figures that differ, and the number of all.
-fn different(before: &Findings, after: &Findings) -> (Vec<String>, usize) {
+fn different(before: &Sample, after: &Sample) -> (Vec<String>, usize) {
     let compared = compare(before, after);
     let all = || compared.iter().flat_map(|comparison| &comparison.figures);
     let names = all().filter(|figure| figure.differs).map(|figure| figure.name.clone());
@@ -69,7 +72,7 @@ fn chance_is_noise() {
 #[test]
 fn changes_are_found() {
     let before = load(1, 300, 50_000, 5000);
-    let ratio = |after: &Findings, name: &str| {
+    let ratio = |after: &Sample, name: &str| {
         let compared = compare(&before, after);
         let mut figures = compared.iter().flat_map(|comparison| &comparison.figures);
         let found = figures.find(|figure| figure.name == name).unwrap();
@@ -93,32 +96,46 @@ fn changes_are_found() {
     );
 }
 
-/// Promise: intervals are those of the literature: of a Poisson count and of a share; a quantile of
-/// few values has no bound.
+/// Promise: a count and a share of independent events have the intervals of Poisson and Wilson, and
+/// those of events of which one in four is independent are twice as wide.
 #[test]
 fn intervals() {
     let near = |estimate: Estimate, low: f64, high: f64| {
-        assert!(
-            (estimate.low - low).abs() < 0.01 * high && (estimate.high - high).abs() < 0.01 * high,
-            "{estimate:?}"
-        );
+        let is_near = |a: f64, b: f64| (a - b).abs() < 0.01 * high;
+        assert!(is_near(estimate.low, low) && is_near(estimate.high, high), "{estimate:?}");
     };
-    near(Estimate::count(100.0, 1.0), 77.3, 129.3);
-    near(Estimate::count(0.0, 1.0), 0.0, 6.64);
-    near(Estimate::count(400.0, 4.0), 4.0 * 77.3, 4.0 * 129.3);
-    near(Estimate::share(50.0, 100.0, 1.0).unwrap(), 0.3753, 0.6247);
-    near(Estimate::share(0.0, 100.0, 1.0).unwrap(), 0.0, 0.0622);
-    assert_eq!(Estimate::share(0.0, 0.0, 1.0), None);
-    let mut values = Histogram::default();
-    values.add(7, 1);
-    let alone = Estimate::quantile(&values, 0.5, 1.0, 1.0).unwrap();
-    assert_eq!((alone.low, alone.value, alone.high), (0.0, 7.0, f64::INFINITY));
-    (0..10_000).for_each(|_| values.add(7, 1));
-    near(Estimate::quantile(&values, 0.5, 1.0, 1.0).unwrap(), 6.93, 7.07);
-    assert!(
-        (dispersion(&[2.0, 4.0, 6.0]) - 1.0).abs() < 1e-9 && (dispersion(&[0.0, 40.0]) - 40.0).abs() < 1e-9
-    );
-    assert!((dispersion(&[]) - 1.0).abs() < 1e-9 && (dispersion(&[0.0, 0.0]) - 1.0).abs() < 1e-9);
+    near(Estimate::count(1000.0, 1.0), 915.5, 1092.3);
+    near(Estimate::count(4000.0, 4.0), 4.0 * 915.5, 4.0 * 1092.3);
+    near(Estimate::count(0.0, 1.0), 0.0, 8.68);
+    near(Estimate::share(0.5, 1000.0, 1.0), 0.4536, 0.5464);
+    near(Estimate::share(0.5, 4000.0, 4.0), 0.4536, 0.5464);
+    near(Estimate::share(0.0, 1000.0, 1.0), 0.0, 0.0086);
+    let close =
+        |counts: &[f64], wanted: f64| assert!((dispersion(counts) - wanted).abs() < 1e-9, "{counts:?}");
+    close(&[2.0, 4.0, 6.0], 1.0);
+    close(&[0.0, 40.0], 40.0);
+    close(&[], 1.0);
+    close(&[0.0, 0.0], 1.0);
+}
+
+/// Promise: a trace is cut into equal parts, at least as many as are needed and less than twice as
+/// many, however long it is and whatever its pauses are; what is too short shows no difference.
+#[test]
+fn parts() {
+    for (times, is_enough) in [
+        (vec![0, 1, 2], false),
+        ((0..1000).collect(), false),
+        ((0..1_000_000).step_by(1000).map(|n| n * 1000).collect(), true),
+        (vec![0, 3_600_000_000_000, 3_600_000_000_001], true),
+        (vec![i64::MIN, 0, i64::MAX], true),
+    ] {
+        let at = |&time: &i64| Event { time, kind: Kind::Mkdir, ..Event::default() };
+        let found = sample(Batch { events: times.iter().map(at).collect(), ..Batch::default() });
+        let parts = found.parts.until.len();
+        assert_eq!((PARTS..2 * PARTS).contains(&parts), is_enough, "{parts} of {}", times.len());
+        let count = found.count(|found| found.totals.count(Kind::Mkdir));
+        assert_eq!(count.high.is_finite(), is_enough, "{count:?}");
+    }
 }
 
 /// Promise: tables have the figures that differ, or all of them; without any a sentence says so.
@@ -129,7 +146,8 @@ fn shown() {
     let (few, all) = (text(false), text(true));
     assert!(few.contains("create events") && few.contains("figures are within noise"), "{few}");
     assert!(all.contains("beyond noise") && all.lines().count() > few.lines().count(), "{all}");
-    let nothing = compare(&Findings::default(), &Findings::default());
+    let none = sample(Batch::default());
+    let nothing = compare(&none, &none);
     assert!(nothing.iter().all(|comparison| comparison.figures.is_empty()));
     let text = spindle_report::render::sections(&sections(&nothing, ["a", "b"], false));
     assert!(text.contains("None of 0 figures differs"), "{text}");

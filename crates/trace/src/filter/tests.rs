@@ -129,7 +129,7 @@ fn a_note_says_how() {
 }
 
 /// Promise: whatever is wanted, events are those of the trace in its order, besides the `open`s at
-/// the window; all or none of an open's events in the window are left; each open that the trace
+/// the window; all or none of an open's events in the window are kept; each open that the trace
 /// begins, begins in the part; and nothing stays in memory of opens that are closed.
 #[test]
 fn torture_parts_are_traces() {
@@ -137,7 +137,7 @@ fn torture_parts_are_traces() {
     let seed: u64 = seed.map_or_else(|_| StdRng::from_os_rng().random(), |seed| seed.parse().unwrap());
     println!("SPINDLE_SEED={seed} cargo test -p spindle-trace torture_parts_are_traces");
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut left = 0;
+    let mut kept = 0;
     for case in 0..200 {
         let count = rng.random_range(1..300);
         let given = trace(&mut rng, 1 << 40, count);
@@ -153,7 +153,7 @@ fn torture_parts_are_traces() {
         };
         let mut source = Filtered::new(Given::new(&given, rng.random_range(1..50)), wanted, "");
         let part = all(&mut source).unwrap();
-        left += part.events.len();
+        kept += part.events.len();
         let is_made = |event: &Event| event.flags.has(Flags::BEFORE);
         let mut rest = all_worded(&given).into_iter();
         for event in all_worded(&part).into_iter().filter(|(event, _)| !is_made(event)) {
@@ -174,5 +174,5 @@ fn torture_parts_are_traces() {
         assert!(closed.iter().all(|event| !source.opens.contains_key(&event.open)), "case {case}");
         assert!(source.sizes.len() <= source.opens.len(), "case {case}");
     }
-    assert!(left > 1000, "only {left} events were left");
+    assert!(kept > 1000, "only {kept} events were kept");
 }

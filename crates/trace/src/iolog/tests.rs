@@ -20,7 +20,8 @@ fn event(micros: i64, kind: Kind, open: u64, inode: u64) -> Event {
 
 /// Promise: files are added before they are opened, opened once however many have them open, and
 /// closed by the last; a run has as many requests as calls, or requests of the block; a file whose
-/// numbers are used again is another one; what is mapped, directories and syncs of all are left out.
+/// numbers are used again is another one; what is mapped, directories and syncs of all are left
+/// out.
 #[test]
 fn lines() {
     let (log, made) = exported(vec![

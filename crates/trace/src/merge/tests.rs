@@ -87,7 +87,8 @@ fn what_is_no_part_is_refused() {
     assert_eq!(merged(vec![given(vec![open(1, 7), open(2, 7)])], Relation::Parts).unwrap().events.len(), 2);
 }
 
-/// Promise: lost events are added up; of hosts each note has its trace, of parts each is there once.
+/// Promise: lost events are added up; of hosts each note has its trace, of parts each is there
+/// once.
 #[test]
 fn information_is_merged() {
     let noted = |lost, notes: &[&str]| -> (String, Box<dyn Source>) {

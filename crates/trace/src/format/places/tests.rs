@@ -1,6 +1,7 @@
 //! Tests of traces that other programs have written.
 
 use crate::format::{Reader, SCHEMA};
+use crate::invented::all;
 use crate::{Batch, Columns, Event, FileId, Flags, Kind, Result, Source};
 use parquet::basic::{Compression, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
@@ -8,6 +9,7 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Values of a column, of which some may be missing.
@@ -18,14 +20,11 @@ enum Values {
     Real(Vec<Option<f64>>),
 }
 
-/// Writes a Parquet file of these columns, which are declared in the notation of Parquet, and reads
-/// it as a trace.
-fn read(columns: &[(String, Values)], properties: WriterProperties) -> Result<(Batch, Vec<String>)> {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("foreign.parquet");
+/// Writes a Parquet file of these columns, which are declared in the notation of Parquet.
+fn write(path: &Path, columns: &[(String, Values)], properties: WriterProperties) {
     let fields: Vec<_> = columns.iter().map(|(field, _)| field.as_str()).collect();
     let schema = parse_message_type(&format!("message other {{ {} }}", fields.join(" "))).unwrap();
-    let file = File::create(&path).unwrap();
+    let file = File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
     let mut group = writer.next_row_group().unwrap();
     for (field, values) in columns {
@@ -52,13 +51,21 @@ fn read(columns: &[(String, Values)], properties: WriterProperties) -> Result<(B
     }
     group.close().unwrap();
     writer.close().unwrap();
-    let mut source = Reader::open(&path, Columns::ALL)?;
-    let mut all = Batch::default();
-    let mut batch = Batch::default();
-    while source.next(&mut batch)? {
-        all.extend(&batch.events, &batch.names);
-    }
-    Ok((all, source.info().notes))
+}
+
+/// Reads a file as a trace; returns its events and notes.
+fn events(path: &Path) -> Result<(Batch, Vec<String>)> {
+    let mut source = Reader::open(path, Columns::ALL)?;
+    let events = all(&mut source)?;
+    Ok((events, source.info().notes))
+}
+
+/// Writes a file, and reads it as a trace.
+fn read(columns: &[(String, Values)], properties: WriterProperties) -> Result<(Batch, Vec<String>)> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("foreign.parquet");
+    write(&path, columns, properties);
+    events(&path)
 }
 
 /// Returns the columns of a trace of two events as a program may write them that knows neither
@@ -197,4 +204,30 @@ fn our_own_need_no_conversion() {
     for (n, place) in super::places(&schema).unwrap().into_iter().enumerate() {
         assert_eq!((place.number, place.leaf, place.is_optional, place.numbers), (n, n, false, None));
     }
+}
+
+/// Promise: whatever a byte of such a file is changed into, it is read, or refused with its path,
+/// and nothing panics.
+#[test]
+fn damaged_files_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("foreign.parquet");
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    write(&path, &columns(), properties.set_writer_version(WriterVersion::PARQUET_2_0).build());
+    let good = std::fs::read(&path).unwrap();
+    let (mut tried, mut refused) = (0, 0);
+    for at in 4..good.len() {
+        for value in [0, 0xff, good[at] ^ 0x81] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            std::fs::write(&path, bad).unwrap();
+            tried += 1;
+            if let Err(error) = events(&path) {
+                refused += 1;
+                let text = error.to_string();
+                assert!(text.starts_with(&format!("{}: ", path.display())), "{at} {value}: {text}");
+            }
+        }
+    }
+    assert!(refused * 4 > tried, "{refused} of {tried}");
 }
