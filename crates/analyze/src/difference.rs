@@ -7,10 +7,10 @@
 //! Programs do alike things in bursts, so a thousand events may say no more than ten independent
 //! ones. How much they say shows in the trace itself: it is cut into equal parts of time, and each
 //! figure varies between these by so much ([`Sample`], the method of batch means). The variance, as
-//! a multiple of what independent events would have (the design effect of samples), says of how many
-//! events one is independent. With that many the interval of a count is that of a Poisson process,
-//! of a share that of Wilson, of a quantile that of the shares around it (Woodruff), so nothing is
-//! assumed of how sizes and times are distributed.
+//! a multiple of what independent events would have (the design effect of samples), says of how
+//! many events one is independent. With that many the interval of a count is that of a Poisson
+//! process, of a share that of Wilson, of a quantile that of the shares around it (Woodruff), so
+//! nothing is assumed of how sizes and times are distributed.
 //!
 //! What this does not know: how much another day differs, or the load of another hour.
 
@@ -141,7 +141,8 @@ impl Parts {
     /// each two become one.
     fn advance(&mut self, time: i64, so_far: impl Fn() -> Findings) {
         let since = time.saturating_sub(*self.start.get_or_insert(time));
-        while since / self.length >= 2 * PARTS as i64 {
+        let over = |length: i64| usize::try_from(since / length).unwrap_or(0);
+        while over(self.length) >= 2 * PARTS {
             let mut is_second = false;
             self.until.retain(|_| {
                 is_second = !is_second;
@@ -149,7 +150,7 @@ impl Parts {
             });
             self.length = self.length.saturating_mul(2);
         }
-        while (self.until.len() as i64) < since / self.length {
+        while self.until.len() < over(self.length) {
             self.until.push(so_far());
         }
     }
@@ -235,7 +236,7 @@ impl Sample {
 
     /// Returns the value, in `unit`, below which the share `part` of the values lies; none without
     /// values.
-    fn quantile(&self, of: fn(&Findings) -> &Histogram, part: f64, unit: f64) -> Option<Estimate> {
+    fn quantile(&self, of: Values, part: f64, unit: f64) -> Option<Estimate> {
         let values = of(&self.found);
         let exact = values.quantile(part, By::Count)?;
         let at = |part: f64| Some(real(values.quantile(part, By::Count)?) / unit);
@@ -259,6 +260,9 @@ impl Sample {
         self.sum(bytes, |found| found.requests.calls[class as usize])
     }
 }
+
+/// Chooses a distribution.
+type Values = fn(&Findings) -> &Histogram;
 
 /// Returns the variance of counts divided by their mean, at least 1: what a Poisson process has.
 fn dispersion(counts: &[f64]) -> f64 {
@@ -356,7 +360,7 @@ fn shares(both: [&Sample; 2]) -> Comparison {
 
 fn distributions(both: [&Sample; 2]) -> Comparison {
     let mut figures = Figures(both, Vec::new());
-    let distributions: [(&str, Unit, fn(&Findings) -> &Histogram); 6] = [
+    let distributions: [(&str, Unit, Values); 6] = [
         ("length of a run", Unit::Bytes, |found| &found.patterns.runs),
         ("bytes of a call", Unit::Bytes, |found| &found.today.requests),
         ("size of a file at its close", Unit::Bytes, |found| &found.patterns.sizes),

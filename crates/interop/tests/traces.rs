@@ -6,7 +6,7 @@ use spindle_interop::spindle::{Mounted, spindle};
 use spindle_interop::tool::{command, repository, run, tools};
 use spindle_interop::{Failure, Result};
 use spindle_trace::format::Writer;
-use spindle_trace::{Batch, Columns, Event, FileId, Flags, Info, Kind, open};
+use spindle_trace::{Batch, Columns, Event, FileId, Flags, Info, Kind, Symbol, open};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -130,8 +130,8 @@ fn duckdb_runs_the_documented_query() -> Result<()> {
     Ok(())
 }
 
-/// Writes a trace anew with DuckDB and with `pyarrow`, in the ways that these have: missing values,
-/// other orders of columns, compressions and pages.
+/// Writes a trace anew with `DuckDB` and with `pyarrow`, in the ways that these have: missing
+/// values, other orders of columns, compressions and pages.
 const WRITE_ANEW: &str = "
 import sys, duckdb, pyarrow as pa, pyarrow.parquet as pq
 trace = sys.argv[1]
@@ -142,14 +142,15 @@ duckdb.sql(f\"\"\"copy (select 7 as more, new_path, path, nullif(command, '') as
     row_group_size 2048)\"\"\")
 table = pq.read_table(trace)
 pq.write_table(table, 'arrow.parquet')
-nullable = pa.schema([field.with_nullable(True) for field in reversed(list(table.schema))])
+fields = [field.with_nullable(True) for field in reversed(list(table.schema))]
+nullable = pa.schema(fields, metadata=table.schema.metadata)
 table = table.select(nullable.names).cast(nullable)
 for codec in ['snappy', 'gzip', 'lz4', 'zstd', 'none']:
     pq.write_table(table, f'arrow-{codec}.parquet', compression=codec, data_page_version='2.0', row_group_size=1000)
 pq.write_table(table, 'arrow-plain.parquet', use_dictionary=False, data_page_size=512, write_batch_size=64)
 ";
 
-/// Promise: what DuckDB and `pyarrow` write of a trace is that trace.
+/// Promise: what `DuckDB` and `pyarrow` write of a trace is that trace.
 #[test]
 fn traces_that_others_write() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
@@ -187,7 +188,7 @@ fn traces_that_others_write() -> Result<()> {
         while source.next(&mut batch).unwrap() {
             all.extend(batch.events.iter().map(|event| {
                 let words = [event.command, event.path].map(|word| batch.names.word(word).to_owned());
-                (Event { command: Default::default(), path: Default::default(), ..*event }, words)
+                (Event { command: Symbol::default(), path: Symbol::default(), ..*event }, words)
             }));
         }
         (all, source.info())

@@ -201,14 +201,12 @@ impl Filtered {
         } else if is_before {
             self.resize(&event);
         }
-        let is_wanted = match self.opens.get(&event.open) {
-            Some(open) => open.is_wanted,
-            None => {
-                let is_wanted = self.is_wanted(&event, names);
-                self.opens.insert(event.open, Open { is_wanted, before: None });
-                is_wanted
-            }
-        };
+        let known = self.opens.get(&event.open).map(|open| open.is_wanted);
+        let is_wanted = known.unwrap_or_else(|| {
+            let is_wanted = self.is_wanted(&event, names);
+            self.opens.insert(event.open, Open { is_wanted, before: None });
+            is_wanted
+        });
         if is_within && is_wanted {
             let before = self.opens.get_mut(&event.open).and_then(|open| open.before.take());
             if let Some(before) = before {

@@ -12,7 +12,7 @@ pub(crate) struct Given {
 
 impl Given {
     /// Returns a source of these events in batches of at most `most`.
-    pub(crate) fn new(all: &Batch, most: usize) -> Box<Self> {
+    pub(crate) fn new(all: &Batch, most: usize) -> Self {
         let mut batches = Vec::new();
         for events in all.events.chunks(most) {
             let mut batch = Batch::default();
@@ -20,8 +20,13 @@ impl Given {
             batches.push(batch);
         }
         batches.reverse();
-        Box::new(Self { batches, info: Info { source: "a test".into(), ..Info::default() } })
+        Self { batches, info: Info { source: "a test".into(), ..Info::default() } }
     }
+}
+
+/// Returns a source of these events in batches of at most `most`.
+pub(crate) fn source(all: &Batch, most: usize) -> Box<dyn Source> {
+    Box::new(Given::new(all, most))
 }
 
 impl Source for Given {

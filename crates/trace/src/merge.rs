@@ -181,7 +181,7 @@ fn of_host(event: Event, host: usize, name: &str) -> Result<Event> {
         apart(file.device, WIDE_BITS, host, "the device", name)?;
         file.device |= (host as u64) << WIDE_BITS;
     }
-    Ok(Event { open, process, file, ..event })
+    Ok(Event { open, file, process, ..event })
 }
 
 impl Source for Merged {

@@ -1,7 +1,7 @@
 //! Tests of filters: a small trace by hand, and random ones.
 
 use super::*;
-use crate::invented::{Given, all, all_worded, trace};
+use crate::invented::{all, all_worded, source, trace};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ fn small() -> Batch {
 }
 
 fn filtered(batch: &Batch, wanted: Selection) -> Batch {
-    let mut source = Filtered::new(Given::new(batch, 3), wanted, "--some");
-    all(&mut source).unwrap()
+    let mut part = Filtered::new(source(batch, 3), wanted, "--some");
+    all(&mut part).unwrap()
 }
 
 /// Returns the seconds and kinds of the events.
@@ -61,8 +61,8 @@ fn summary(batch: &Batch) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-fn word(wanted: &'static str) -> Option<WordTest> {
-    Some(Box::new(move |word| word == wanted))
+fn word(wanted: &'static str) -> WordTest {
+    Box::new(move |word| word == wanted)
 }
 
 /// Promise: an open is kept as a whole by its file and who opened it; other events by their own
@@ -75,15 +75,18 @@ fn properties() {
     let one = "0create 10run 20run 22seek 40close";
     assert_eq!(of(Selection { processes: vec![1], ..none() }), one);
     assert_eq!(of(Selection { users: vec![100, 7], ..none() }), one);
-    assert_eq!(of(Selection { commands: word("make"), ..none() }), one);
-    assert_eq!(of(Selection { paths: word("/a/x"), ..none() }), format!("{} 30sync 40close", &one[..26]));
+    assert_eq!(of(Selection { commands: Some(word("make")), ..none() }), one);
     assert_eq!(
-        of(Selection { paths: word("/a/y"), processes: vec![2], ..none() }),
+        of(Selection { paths: Some(word("/a/x")), ..none() }),
+        format!("{} 30sync 40close", &one[..26])
+    );
+    assert_eq!(
+        of(Selection { paths: Some(word("/a/y")), processes: vec![2], ..none() }),
         "26rename 30sync",
         "an open of another name is no open of this one"
     );
     assert_eq!(of(Selection { types: vec![FileType::Directory], ..none() }), "21stat 30sync");
-    assert_eq!(of(Selection { paths: word(""), types: vec![FileType::Symlink], ..none() }), "30sync");
+    assert_eq!(of(Selection { paths: Some(word("")), types: vec![FileType::Symlink], ..none() }), "30sync");
     assert_eq!(of(Selection { processes: vec![9], ..none() }), "");
 }
 
@@ -123,9 +126,9 @@ fn sizes_before_the_window() {
 /// Promise: the trace says that it was filtered, and how.
 #[test]
 fn a_note_says_how() {
-    let source = Filtered::new(Given::new(&small(), 9), Selection::default(), "--pid 7");
-    assert_eq!(source.info().notes, ["a part of a trace, filtered by --pid 7"]);
-    assert!(source.is_finished());
+    let part = Filtered::new(source(&small(), 9), Selection::default(), "--pid 7");
+    assert_eq!(part.info().notes, ["a part of a trace, filtered by --pid 7"]);
+    assert!(part.is_finished());
 }
 
 /// Promise: whatever is wanted, events are those of the trace in its order, besides the `open`s at
@@ -151,8 +154,8 @@ fn torture_parts_are_traces() {
             paths: rng.random_bool(0.5).then(|| -> WordTest { Box::new(|path| path.starts_with("/d1")) }),
             ..Selection::default()
         };
-        let mut source = Filtered::new(Given::new(&given, rng.random_range(1..50)), wanted, "");
-        let part = all(&mut source).unwrap();
+        let mut cut = Filtered::new(source(&given, rng.random_range(1..50)), wanted, "");
+        let part = all(&mut cut).unwrap();
         kept += part.events.len();
         let is_made = |event: &Event| event.flags.has(Flags::BEFORE);
         let mut rest = all_worded(&given).into_iter();
@@ -171,8 +174,8 @@ fn torture_parts_are_traces() {
             assert_eq!(given.events.iter().filter(of).count(), count, "case {case}: open {open}");
         }
         let closed: Vec<_> = given.events.iter().filter(|event| event.kind == Kind::Close).collect();
-        assert!(closed.iter().all(|event| !source.opens.contains_key(&event.open)), "case {case}");
-        assert!(source.sizes.len() <= source.opens.len(), "case {case}");
+        assert!(closed.iter().all(|event| !cut.opens.contains_key(&event.open)), "case {case}");
+        assert!(cut.sizes.len() <= cut.opens.len(), "case {case}");
     }
     assert!(kept > 1000, "only {kept} events were kept");
 }

@@ -120,7 +120,7 @@ impl Reader {
             None => bad(format!("this Parquet file is not a Spindle trace: {what}")),
         })?;
         if version.is_none() {
-            info.source = found.created_by().unwrap_or_default().to_owned();
+            found.created_by().unwrap_or_default().clone_into(&mut info.source);
             info.notes.push(NO_METADATA.into());
         }
         if !has_end && found.num_rows() == 0 {

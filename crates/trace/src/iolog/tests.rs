@@ -1,15 +1,15 @@
 //! Tests of iologs: their lines, and that an import has the accesses again.
 
 use super::*;
-use crate::invented::Given;
+use crate::invented::source;
 use crate::{Columns, open};
 use std::collections::BTreeMap;
 
 fn exported(events: Vec<Event>) -> Result<(String, Exported)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let mut source = Given::new(&Batch { events, ..Batch::default() }, 2);
-    let made = export(&mut *source, "/d", 4096, (File::create(&path).unwrap(), &path), |_| ())?;
+    let mut given = source(&Batch { events, ..Batch::default() }, 2);
+    let made = export(&mut *given, "/d", 4096, (File::create(&path).unwrap(), &path), |_| ())?;
     Ok((std::fs::read_to_string(&path).unwrap(), made))
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::filter::{Filtered, Moment, Selection};
-use crate::invented::{Given, all, all_worded, trace};
+use crate::invented::{Given, all, all_worded, source, trace};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -12,7 +12,7 @@ fn merged(traces: Vec<Box<dyn Source>>, relation: Relation) -> Result<Batch> {
 }
 
 fn given(events: Vec<Event>) -> Box<dyn Source> {
-    Given::new(&Batch { events, ..Batch::default() }, 2)
+    source(&Batch { events, ..Batch::default() }, 2)
 }
 
 fn refused(traces: Vec<Box<dyn Source>>, relation: Relation) -> String {
@@ -82,7 +82,7 @@ fn what_is_no_part_is_refused() {
     assert!(text.starts_with("t1: open 7 begins at") && text.contains("that of t0 lasts"), "{text}");
     let mut other = Given::new(&Batch { events: vec![open(1, 8)], ..Batch::default() }, 1);
     other.info.source = "another".into();
-    let text = refused(vec![given(vec![open(1, 7)]), other], Relation::Parts);
+    let text = refused(vec![given(vec![open(1, 7)]), Box::new(other)], Relation::Parts);
     assert!(text.starts_with("t1: it was made by \"another\", and t0 by \"a test\""), "{text}");
     assert_eq!(merged(vec![given(vec![open(1, 7), open(2, 7)])], Relation::Parts).unwrap().events.len(), 2);
 }
@@ -95,7 +95,7 @@ fn information_is_merged() {
         let mut given = Given::new(&Batch { events: vec![run(1, 7, 3, 9)], ..Batch::default() }, 1);
         given.info.lost = lost;
         given.info.notes = notes.iter().map(|&note| note.into()).collect();
-        (format!("t{lost}"), given)
+        (format!("t{lost}"), Box::new(given))
     };
     let inputs = || vec![noted(2, &["a", "b"]), noted(3, &["b"])];
     let hosts = Merged::new(inputs(), Relation::Hosts).unwrap().info();
@@ -126,10 +126,10 @@ fn torture_parts_make_the_whole() {
         let mut parts = Vec::new();
         for n in 0..=cuts.len() {
             let window = Selection { from: at(n.wrapping_sub(1)), until: at(n), ..Selection::default() };
-            let mut part = Filtered::new(Given::new(&whole, rng.random_range(1..60)), window, "");
+            let mut part = Filtered::new(source(&whole, rng.random_range(1..60)), window, "");
             let part = all(&mut part).unwrap();
             made += part.events.iter().filter(|event| event.flags.has(Flags::BEFORE)).count();
-            let part: Box<dyn Source> = Given::new(&part, rng.random_range(1..60));
+            let part = source(&part, rng.random_range(1..60));
             parts.insert(rng.random_range(0..=parts.len()), part);
         }
         let found = merged(parts, Relation::Parts).unwrap();

@@ -3,7 +3,7 @@
 use crate::format::{Reader, SCHEMA};
 use crate::invented::all;
 use crate::{Batch, Columns, Event, FileId, Flags, Kind, Result, Source};
-use parquet::basic::{Compression, GzipLevel};
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
@@ -108,7 +108,7 @@ fn columns_of_others() {
         Compression::SNAPPY,
         Compression::GZIP(GzipLevel::default()),
         Compression::LZ4_RAW,
-        Compression::ZSTD(Default::default()),
+        Compression::ZSTD(ZstdLevel::default()),
     ] {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
             let properties = WriterProperties::builder()
