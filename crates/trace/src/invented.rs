@@ -1,8 +1,8 @@
 //! Invented traces for tests: programs that open, use and close a few files.
 
 use crate::{Batch, Event, FileId, Flags, Info, Kind, Result, Source};
-use rand::Rng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 /// A source of batches in memory.
 pub(crate) struct Given {
@@ -60,6 +60,37 @@ pub(crate) fn worded(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
 /// Returns all events with their words.
 pub(crate) fn all_worded(batch: &Batch) -> Vec<(Event, [String; 3])> {
     batch.events.iter().map(|event| worded(batch, event)).collect()
+}
+
+/// Returns events with random values in every field.
+pub(crate) fn anything(count: usize, seed: u64) -> Batch {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut batch = Batch::default();
+    for _ in 0..count {
+        let kind = Kind::ALL[rng.random_range(0..Kind::ALL.len())];
+        let words = ["", "/a", "/ü/b c", "cc"].map(|word| batch.names.symbol(word));
+        let mut word = || words[rng.random_range(0..words.len())];
+        let [command, path, new_path] = [word(), word(), word()];
+        batch.events.push(Event {
+            time: rng.random(),
+            kind,
+            flags: Flags(rng.random()),
+            open: rng.random(),
+            file: FileId { device: rng.random(), inode: rng.random() },
+            user: rng.random(),
+            process: rng.random(),
+            size: rng.random(),
+            position: rng.random(),
+            read: rng.random(),
+            written: rng.random(),
+            new_position: rng.random(),
+            calls: rng.random(),
+            command,
+            path,
+            new_path,
+        });
+    }
+    batch
 }
 
 /// An open file of an invented trace.

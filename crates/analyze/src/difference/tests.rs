@@ -138,6 +138,26 @@ fn parts() {
     }
 }
 
+/// Promise: of any trace each figure is a number within its interval.
+#[test]
+fn torture_figures_are_numbers() {
+    let seed = std::env::var("SPINDLE_SEED");
+    let seed: u64 = seed.map_or_else(|_| StdRng::from_os_rng().random(), |seed| seed.parse().unwrap());
+    println!("SPINDLE_SEED={seed} cargo test -p spindle-analyze torture_figures_are_numbers");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut random = || sample(Batch { events: crate::tests::random::random(&mut rng), ..Batch::default() });
+    for case in 0..100 {
+        let compared = compare(&random(), &random());
+        for figure in compared.iter().flat_map(|comparison| &comparison.figures) {
+            for Estimate { value, low, high } in figure.before.iter().chain(&figure.after) {
+                let is_right = value.is_finite() && low <= value && value <= high;
+                assert!(is_right, "case {case}: {figure:?}");
+            }
+            assert!(figure.ratio.is_none_or(f64::is_finite), "case {case}: {figure:?}");
+        }
+    }
+}
+
 /// Promise: tables have the figures that differ, or all of them; without any a sentence says so.
 #[test]
 fn shown() {

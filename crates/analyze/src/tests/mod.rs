@@ -2,7 +2,7 @@
 //! with a naive analyser that keeps all events.
 
 mod naive;
-mod random;
+pub(crate) mod random;
 
 use super::*;
 use spindle_trace::{FileId, Names};

@@ -1,7 +1,7 @@
 //! Tests of filters: a small trace by hand, and random ones.
 
 use super::*;
-use crate::invented::{all, all_worded, source, trace};
+use crate::invented::{all, all_worded, anything, source, trace};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -178,4 +178,22 @@ fn torture_parts_are_traces() {
         assert!(cut.sizes.len() <= cut.opens.len(), "case {case}");
     }
     assert!(kept > 1000, "only {kept} events were kept");
+}
+
+/// Promise: whatever the events are, even impossible ones, each is kept or left out without a
+/// panic, and those in the window stay in their order.
+#[test]
+fn anything_is_filtered() {
+    for seed in 0..20 {
+        let given = anything(2000, seed);
+        let from = Some(Moment::After(-5));
+        let wanted = Selection { from, until: Some(Moment::At(i64::MAX)), ..Selection::default() };
+        let mut part = Filtered::new(source(&given, 100), wanted, "");
+        let found = all_worded(&all(&mut part).unwrap());
+        let start = given.events[0].time.saturating_sub(5);
+        let wanted = all_worded(&given).into_iter().filter(|(event, _)| event.time >= start);
+        let wanted: Vec<_> = wanted.collect();
+        let mut rest = found.iter();
+        assert!(wanted.iter().all(|event| rest.any(|other| other == event)), "seed {seed}");
+    }
 }

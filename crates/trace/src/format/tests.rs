@@ -1,45 +1,12 @@
 //! Tests of the file format.
 
 use super::*;
-use crate::invented::worded;
-use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
+use crate::invented::{anything, worded};
+use crate::{Batch, Error, Event, Flags, Info, Kind, Source, open};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-/// Returns events with random values in every field.
-fn anything(count: usize, seed: u64) -> Batch {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut batch = Batch::default();
-    for _ in 0..count {
-        let kind = Kind::ALL[rng.random_range(0..Kind::ALL.len())];
-        let words = ["", "/a", "/ü/b c", "cc"].map(|word| batch.names.symbol(word));
-        let mut word = || words[rng.random_range(0..words.len())];
-        let [command, path, new_path] = [word(), word(), word()];
-        batch.events.push(Event {
-            time: rng.random(),
-            kind,
-            flags: Flags(rng.random()),
-            open: rng.random(),
-            file: FileId { device: rng.random(), inode: rng.random() },
-            user: rng.random(),
-            process: rng.random(),
-            size: rng.random(),
-            position: rng.random(),
-            read: rng.random(),
-            written: rng.random(),
-            new_position: rng.random(),
-            calls: rng.random(),
-            command,
-            path,
-            new_path,
-        });
-    }
-    batch
-}
 
 /// Promise: a reader returns everything that was written, every field and word, over the borders of
 /// batches and row groups.

@@ -1,8 +1,8 @@
 //! Tests of iologs: their lines, and that an import has the accesses again.
 
 use super::*;
-use crate::invented::source;
-use crate::{Columns, open};
+use crate::invented::{anything, source};
+use crate::{Columns, Symbol, open};
 use std::collections::BTreeMap;
 
 fn exported(events: Vec<Event>) -> Result<(String, Exported)> {
@@ -91,5 +91,23 @@ fn what_fio_cannot_do_is_refused() {
         let refused = exported(vec![Event { position, read, calls, ..event(0, Kind::Run, 0, 5) }]);
         let text = refused.unwrap_err().to_string();
         assert!(text.contains(&format!("a run of {read} bytes from {position}")), "{text}");
+    }
+}
+
+/// Promise: whatever the events are, they are exported, or refused, without a panic.
+#[test]
+fn anything_is_exported_or_refused() {
+    for seed in 0..20 {
+        let mut events = anything(300, seed).events;
+        // Runs that are possible, but for all else.
+        for event in &mut events {
+            [event.command, event.path, event.new_path] = [Symbol::default(); 3];
+            (event.read, event.written) = (event.read % 9, event.written % 9);
+            event.position %= 1 << (seed + 40);
+        }
+        match exported(events) {
+            Ok((log, made)) => assert!(log.lines().count() as u64 > made.requests),
+            Err(error) => assert!(error.to_string().starts_with("a run of"), "{error}"),
+        }
     }
 }

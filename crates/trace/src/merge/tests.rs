@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::filter::{Filtered, Moment, Selection};
-use crate::invented::{Given, all, all_worded, source, trace};
+use crate::invented::{Given, all, all_worded, anything, source, trace};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -104,6 +104,20 @@ fn information_is_merged() {
     assert_eq!(hosts.notes[4], "t3: b");
     let parts = Merged::new(inputs(), Relation::Parts).unwrap().info();
     assert_eq!((parts.lost, parts.notes, parts.source), (5, vec!["a".into(), "b".into()], "a test".into()));
+}
+
+/// Promise: whatever the events are, they are merged, or refused with the trace.
+#[test]
+fn anything_is_merged_or_refused() {
+    for seed in 0..20 {
+        for relation in [Relation::Hosts, Relation::Parts] {
+            let made = [seed, seed + 100].map(|seed| source(&anything(500, seed), 64));
+            match merged(made.into(), relation) {
+                Ok(found) => assert!(found.events.len() <= 1000),
+                Err(error) => assert!(error.to_string().starts_with('t'), "{error}"),
+            }
+        }
+    }
 }
 
 /// Promise: a trace that is cut into windows, in any number and order, is the same trace again when
