@@ -1,15 +1,15 @@
-//! Attributes opens, bytes, created and deleted files, and data that dies young to users, programs
-//! and directories.
+//! Attributes opens, bytes, created and deleted files, and data that dies young to users, programs,
+//! processes, directories, files, and extensions of their names.
 //!
 //! The opener of a file and the creator of data are kept with them, and are charged with the bytes
-//! read, written or lost. Users and programs are few, but there may be millions of directories, so
+//! read, written or lost. Users and programs are few, but there may be millions of files, so
 //! amounts are kept only for the largest ones ([`HeavyHitters`]) and the possible error is
 //! reported.
 
 use super::heavy::HeavyHitters;
 use foldhash::fast::RandomState;
 use serde::Serialize;
-use spindle_trace::{Batch, Event, Symbol};
+use spindle_trace::{Batch, Columns, Event, FileId, Symbol};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -26,11 +26,18 @@ pub enum Dimension {
     Program,
     /// Directory of the file.
     Directory,
+    /// Process number, with the name of its program.
+    Process,
+    /// Path of the file, or its numbers if the trace has no path of it.
+    File,
+    /// What follows the last dot of the file's name; a dot at its beginning does not count.
+    Extension,
 }
 
 impl Dimension {
     /// All dimensions.
-    pub const ALL: [Self; 3] = [Self::User, Self::Program, Self::Directory];
+    pub const ALL: [Self; 6] =
+        [Self::User, Self::Program, Self::Directory, Self::Process, Self::File, Self::Extension];
 
     /// Returns the name of the dimension.
     #[must_use]
@@ -39,6 +46,20 @@ impl Dimension {
             Self::User => "user",
             Self::Program => "program",
             Self::Directory => "directory",
+            Self::Process => "process",
+            Self::File => "file",
+            Self::Extension => "extension",
+        }
+    }
+
+    /// Returns the columns that it needs besides [`Columns::USAGE`].
+    #[must_use]
+    pub fn columns(self) -> Columns {
+        match self {
+            Self::User => Columns::USAGE,
+            Self::Program => Columns::COMMAND,
+            Self::Process => Columns::NUMBERS | Columns::COMMAND,
+            Self::Directory | Self::File | Self::Extension => Columns::PATHS,
         }
     }
 }
@@ -66,6 +87,44 @@ impl Measure {
         [Self::Opens, Self::Read, Self::Written, Self::Created, Self::Deleted, Self::DiedYoung];
 }
 
+/// The order of the names of a [`Group`], from the largest amount on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Bytes read and written.
+    #[default]
+    Bytes,
+    /// Bytes read.
+    Read,
+    /// Bytes written.
+    Written,
+    /// Number of opens.
+    Opens,
+}
+
+impl Order {
+    /// Returns the name of what the order is by.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes read and written",
+            Self::Read => "bytes read",
+            Self::Written => "bytes written",
+            Self::Opens => "opens",
+        }
+    }
+
+    /// Returns the amount that counts.
+    const fn key(self, row: &Amounts) -> u64 {
+        match self {
+            Self::Bytes => row.moved(),
+            Self::Read => row.amounts[Measure::Read as usize],
+            Self::Written => row.amounts[Measure::Written as usize],
+            Self::Opens => row.amounts[Measure::Opens as usize],
+        }
+    }
+}
+
 /// Amounts by one [`Dimension`]; arrays are in the order of [`Measure::ALL`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
@@ -75,9 +134,22 @@ pub struct Group {
     pub totals: [u64; 6],
     /// Maximum error by which each amount may be too small.
     pub missed: [u64; 6],
-    /// The names with the largest amount of any measure, sorted by bytes read and written, then by
-    /// opens.
+    /// The order of the rows.
+    pub order: Order,
+    /// The names with the largest amount of any measure; of equal ones that with more opens first.
     pub rows: Vec<Amounts>,
+}
+
+impl Group {
+    /// Puts the rows into another order.
+    pub fn sort(&mut self, order: Order) {
+        let opens = |row: &Amounts| row.amounts[Measure::Opens as usize];
+        self.order = order;
+        self.rows.sort_unstable_by(|a, b| {
+            let larger = order.key(b).cmp(&order.key(a));
+            larger.then(opens(b).cmp(&opens(a))).then_with(|| a.name.cmp(&b.name))
+        });
+    }
 }
 
 /// Amounts of one name.
@@ -133,9 +205,19 @@ pub(super) struct Names {
     wanted: Vec<(Dimension, [HeavyHitters; 6])>,
     words: Words,
     users: HashMap<u32, Arc<str>, RandomState>,
-    /// Program and directory names by the symbols of the current batch.
+    known: Known,
+}
+
+/// The names of the events of the current batch: parts of words by their symbols, and others.
+#[derive(Default)]
+struct Known {
     programs: Vec<Option<Arc<str>>>,
     directories: Vec<Option<Arc<str>>>,
+    files: Vec<Option<Arc<str>>>,
+    extensions: Vec<Option<Arc<str>>>,
+    processes: HashMap<(u32, Symbol), Arc<str>, RandomState>,
+    /// Files without a path.
+    numbered: HashMap<FileId, Arc<str>, RandomState>,
 }
 
 impl Names {
@@ -148,8 +230,7 @@ impl Names {
                 .collect(),
             words: Words::default(),
             users: HashMap::default(),
-            programs: Vec::new(),
-            directories: Vec::new(),
+            known: Known::default(),
         }
     }
 }
@@ -163,28 +244,58 @@ fn directory(path: &str) -> &str {
     }
 }
 
+/// Returns the extension of the name at the end of a path, or an empty string if it has none.
+fn extension(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or_default().trim_start_matches('.');
+    name.rsplit_once('.').map_or("", |(_, extension)| extension)
+}
+
+/// Returns the name of a process.
+fn process(number: u32, program: &str) -> String {
+    if program.is_empty() { number.to_string() } else { format!("{number} {program}") }
+}
+
+/// Returns the name of a file without a path.
+fn numbered(file: FileId) -> String {
+    format!("inode {} of device {}", file.inode, file.device)
+}
+
 impl Charge for Names {
     type Tag = Causes;
 
     fn begin(&mut self, batch: &Batch) {
-        for memo in [&mut self.programs, &mut self.directories] {
+        let Known { programs, directories, files, extensions, processes, numbered } = &mut self.known;
+        for memo in [programs, directories, files, extensions] {
             memo.clear();
             memo.resize(batch.names.len(), None);
         }
+        processes.clear();
+        numbered.clear();
     }
 
     fn who(&mut self, event: &Event, batch: &Batch) -> Causes {
-        let Self { wanted, words, users, programs, directories, .. } = self;
-        let mut known = |memo: &mut Vec<Option<Arc<str>>>, symbol: Symbol, part: fn(&str) -> &str| {
-            let memo = &mut memo[symbol.number()];
+        let Self { wanted, words, users, known, .. } = self;
+        let part = |words: &mut Words, memo: &mut Vec<_>, symbol: Symbol, part: fn(&str) -> &str| {
+            let memo: &mut Option<_> = &mut memo[symbol.number()];
             Arc::clone(memo.get_or_insert_with(|| words.word(part(batch.names.word(symbol)))))
         };
         let name = |&(by, _): &(Dimension, _)| match by {
             Dimension::User => {
                 Arc::clone(users.entry(event.user).or_insert_with(|| event.user.to_string().into()))
             }
-            Dimension::Program => known(programs, event.command, |word| word),
-            Dimension::Directory => known(directories, event.path, directory),
+            Dimension::Program => part(words, &mut known.programs, event.command, |word| word),
+            Dimension::Directory => part(words, &mut known.directories, event.path, directory),
+            Dimension::Process => {
+                let memo = known.processes.entry((event.process, event.command));
+                let program = batch.names.word(event.command);
+                Arc::clone(memo.or_insert_with(|| words.word(&process(event.process, program))))
+            }
+            Dimension::File if event.path == Symbol::default() => {
+                let memo = known.numbered.entry(event.file);
+                Arc::clone(memo.or_insert_with(|| words.word(&numbered(event.file))))
+            }
+            Dimension::File => part(words, &mut known.files, event.path, |path| path),
+            Dimension::Extension => part(words, &mut known.extensions, event.path, extension),
         };
         wanted.iter().map(name).collect()
     }
@@ -203,16 +314,12 @@ impl Charge for Names {
 fn group(by: Dimension, heavy: &[HeavyHitters; 6], top: usize) -> Group {
     let names: HashSet<Arc<str>> = heavy.iter().flat_map(|heavy| heavy.top(top)).collect();
     let amounts = |name: &str| Measure::ALL.map(|measure| heavy[measure as usize].of(name));
-    let mut rows: Vec<_> = names
-        .into_iter()
-        .map(|name| Amounts { amounts: amounts(&name), name: String::from(&*name) })
-        .collect();
-    let opens = |row: &Amounts| row.amounts[Measure::Opens as usize];
-    rows.sort_unstable_by(|a, b| {
-        b.moved().cmp(&a.moved()).then(opens(b).cmp(&opens(a))).then_with(|| a.name.cmp(&b.name))
-    });
+    let rows = names.into_iter().map(|name| Amounts { amounts: amounts(&name), name: String::from(&*name) });
     let of = |what: fn(&HeavyHitters) -> u64| Measure::ALL.map(|measure| what(&heavy[measure as usize]));
-    Group { by, totals: of(HeavyHitters::total), missed: of(HeavyHitters::missed), rows }
+    let (totals, missed) = (of(HeavyHitters::total), of(HeavyHitters::missed));
+    let mut group = Group { by, totals, missed, order: Order::default(), rows: rows.collect() };
+    group.sort(Order::default());
+    group
 }
 
 /// Interned words; each is kept once while it is in use.
@@ -235,5 +342,26 @@ impl Words {
         let word: Arc<str> = word.into();
         self.known.insert(Arc::clone(&word));
         word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: an extension is what follows the last dot of a name that is not its first byte.
+    #[test]
+    fn extensions() {
+        for (path, wanted) in [
+            ("/a/b.c", "c"),
+            ("/a.d/b", ""),
+            ("/a/.profile", ""),
+            ("/a/.config.toml", "toml"),
+            ("/a/x.tar.gz", "gz"),
+            ("/a/x.", ""),
+            ("", ""),
+        ] {
+            assert_eq!(extension(path), wanted, "{path}");
+        }
     }
 }

@@ -12,6 +12,7 @@
 
 mod activity;
 mod caches;
+pub mod difference;
 mod groups;
 mod heavy;
 mod histogram;
@@ -23,7 +24,7 @@ mod requests;
 
 pub use activity::{Activity, LENGTHS, Moments, Windows};
 pub use caches::Caches;
-pub use groups::{Amounts, Dimension, Group, Measure};
+pub use groups::{Amounts, Dimension, Group, Measure, Order};
 pub use histogram::{Bucket, By, Histogram};
 pub use lifetimes::{Lifetimes, Lives, YOUNG};
 pub use outcome::Show;
@@ -157,8 +158,7 @@ pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Re
 }
 
 /// Analyses a trace like [`analyze`], and adds the `top` largest names of each measure for each of
-/// the dimensions. The program dimension also needs the column of commands, the directory dimension
-/// those of paths.
+/// the dimensions, which need further columns: [`Dimension::columns`].
 ///
 /// # Errors
 /// Errors of the source.
@@ -293,6 +293,11 @@ impl<C: Charge> Pass<C> {
         if let Some(life) = life.filter(|life| life.age < YOUNG) {
             self.charge.charge(&life.tag, Measure::DiedYoung, life.bytes);
         }
+    }
+
+    /// Returns what has been found of accesses and lives so far.
+    fn so_far(&self) -> Findings {
+        Findings { lifetimes: self.live.so_far(), ..self.found.clone() }
     }
 
     fn finish(mut self, info: Info) -> Findings {

@@ -219,6 +219,12 @@ impl<T: Clone> LiveData<T> {
         Some(ended)
     }
 
+    /// Returns what has been found so far; of the lives that go on only the number.
+    pub(super) fn so_far(&self) -> Lifetimes {
+        let surviving = Lives { files: self.files.len() as u64, bytes: 0 };
+        Lifetimes { surviving, ..self.found.clone() }
+    }
+
     pub(super) fn finish(mut self) -> Lifetimes {
         for life in self.files.values() {
             self.found.surviving.add(life.bytes());

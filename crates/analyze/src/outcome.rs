@@ -16,7 +16,7 @@ use spindle_trace::follow::Mode;
 pub struct Show {
     /// Show the figures of 1985 beside ours.
     pub paper: bool,
-    /// Number of rows in the tables of users, programs and directories.
+    /// Number of rows in the tables of users, programs, files and so on.
     pub top: usize,
     /// Results of cache simulations for Table I.
     pub caches: Option<Caches>,
@@ -429,14 +429,16 @@ fn by(group: &Group, top: usize) -> Section {
     };
     for row in group.rows.iter().take(top) {
         let who = match (row.name.as_str(), group.by) {
-            ("", Dimension::Directory | Dimension::Program) => "(unknown)",
+            ("", Dimension::Extension) => "(none)",
+            ("", _) => "(unknown)",
             (name, _) => name,
         };
         let amounts = Measure::ALL.map(|measure| amount(measure, &row.amounts));
         table.row(std::iter::once(who.into()).chain(amounts));
     }
     let mut note = format!(
-        "Sorted by bytes read and written. Died young: data of new files that was deleted or overwritten within {} seconds.",
+        "Sorted by {}. Died young: data of new files that was deleted or overwritten within {} seconds.",
+        group.order.name(),
         YOUNG / 1_000_000_000
     );
     if group.missed != [0; 6] {

@@ -41,6 +41,8 @@ pub enum Kind {
     Requests,
     /// Requests of a trace, as a table.
     RequestTable,
+    /// Accesses of a trace, as a log of fio.
+    Iolog,
     /// An HTML page.
     Page,
     /// An SVG picture.
@@ -63,6 +65,7 @@ impl Kind {
             // The first request is for object 1.
             Self::Requests => len.is_multiple_of(24) && has(4, &1_u64.to_le_bytes()),
             Self::RequestTable => begins(b"time,object,size,op\n"),
+            Self::Iolog => begins(b"fio version "),
             Self::Page => begins(b"<!doctype html"),
             Self::Picture => begins(b"<svg") || begins(b"<?xml"),
             Self::Result => !start.contains(&0),
@@ -160,7 +163,8 @@ impl Out {
     pub fn create(path: &Path, kind: Kind, force: bool) -> Result<Self> {
         if is_stdout(path) {
             let stdout = std::io::stdout();
-            if stdout.is_terminal() && !matches!(kind, Kind::RequestTable | Kind::Page | Kind::Picture) {
+            let is_text = matches!(kind, Kind::RequestTable | Kind::Iolog | Kind::Page | Kind::Picture);
+            if stdout.is_terminal() && !is_text {
                 return Err(Failure::usage(
                     "will not write this output to a terminal; redirect it to a file or a pipe",
                 ));

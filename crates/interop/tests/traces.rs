@@ -6,7 +6,7 @@ use spindle_interop::spindle::{Mounted, spindle};
 use spindle_interop::tool::{command, repository, run, tools};
 use spindle_interop::{Failure, Result};
 use spindle_trace::format::Writer;
-use spindle_trace::{Batch, Columns, Event, FileId, Info, Kind, open};
+use spindle_trace::{Batch, Columns, Event, FileId, Flags, Info, Kind, Symbol, open};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -127,5 +127,84 @@ fn duckdb_runs_the_documented_query() -> Result<()> {
         .map(|(name, (read, written, files))| format!("{name}\t{read}\t{written}\t{}", files.len()))
         .collect();
     assert_eq!(String::from_utf8_lossy(&got).lines().collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+/// Writes a trace anew with `DuckDB` and with `pyarrow`, in the ways that these have: missing
+/// values, other orders of columns, compressions and pages.
+const WRITE_ANEW: &str = "
+import sys, duckdb, pyarrow as pa, pyarrow.parquet as pq
+trace = sys.argv[1]
+duckdb.sql(f\"copy (from read_parquet('{trace}')) to 'duckdb.parquet' (format parquet)\")
+duckdb.sql(f\"\"\"copy (select 7 as more, new_path, path, nullif(command, '') as command, calls, new_position, written, read,
+    position, size, process::bigint as process, user, inode, nullif(device, 0) as device, open, flags, kind, time
+    from read_parquet('{trace}')) to 'duckdb2.parquet' (format parquet, parquet_version v2, compression snappy,
+    row_group_size 2048)\"\"\")
+table = pq.read_table(trace)
+pq.write_table(table, 'arrow.parquet')
+fields = [field.with_nullable(True) for field in reversed(list(table.schema))]
+nullable = pa.schema(fields, metadata=table.schema.metadata)
+table = table.select(nullable.names).cast(nullable)
+for codec in ['snappy', 'gzip', 'lz4', 'zstd', 'none']:
+    pq.write_table(table, f'arrow-{codec}.parquet', compression=codec, data_page_version='2.0', row_group_size=1000)
+pq.write_table(table, 'arrow-plain.parquet', use_dictionary=False, data_page_size=512, write_batch_size=64)
+";
+
+/// Promise: what `DuckDB` and `pyarrow` write of a trace is that trace.
+#[test]
+fn traces_that_others_write() -> Result<()> {
+    let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
+    let trace = dir.path().join("x.trace");
+    let mut batch = Batch::default();
+    for n in 0..5000_u64 {
+        let [command, path] = [n % 7, n % 1000].map(|word| match word {
+            0 => String::new(),
+            word => format!("/wörd{word}"),
+        });
+        batch.events.push(Event {
+            time: 1_700_000_000_000_000_000 + i64::try_from(n).unwrap() * 1_234_567_000,
+            kind: Kind::ALL[usize::try_from(n).unwrap() % Kind::ALL.len()],
+            flags: Flags(u32::try_from(n).unwrap() % (1 << 14)),
+            open: n << 40,
+            file: FileId { device: n % 3, inode: u64::MAX - n },
+            user: u32::MAX,
+            process: u32::try_from(n).unwrap() * 800_000,
+            size: n * n,
+            position: n << 30,
+            read: n,
+            calls: 1 << 31,
+            command: batch.names.symbol(&command),
+            path: batch.names.symbol(&path),
+            ..Event::default()
+        });
+    }
+    let mut writer = Writer::create(&trace).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish(&Info { source: "the test".into(), ..Info::default() }).unwrap();
+
+    let read = |path: &Path| {
+        let mut source = open(path, Columns::ALL).unwrap();
+        let (mut all, mut batch) = (Vec::new(), Batch::default());
+        while source.next(&mut batch).unwrap() {
+            all.extend(batch.events.iter().map(|event| {
+                let words = [event.command, event.path].map(|word| batch.names.word(word).to_owned());
+                (Event { command: Symbol::default(), path: Symbol::default(), ..*event }, words)
+            }));
+        }
+        (all, source.info())
+    };
+    let wanted = read(&trace).0;
+    let mut python = command(tools().join("python/bin/python"));
+    run(python.args(["-c", WRITE_ANEW]).arg(&trace).current_dir(dir.path()))?;
+    let written = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let written: Vec<_> = written.filter(|path| path.extension().is_some_and(|e| e == "parquet")).collect();
+    assert_eq!(written.len(), 9);
+    for path in written {
+        let (events, info) = read(&path);
+        assert!(events == wanted, "{}", path.display());
+        let is_kept = path.file_name().unwrap().to_string_lossy().starts_with("arrow");
+        let source = if is_kept { info.source == "the test" } else { info.source.contains("DuckDB") };
+        assert!(source, "{}: {info:?}", path.display());
+    }
     Ok(())
 }

@@ -384,14 +384,30 @@ impl Batch {
 
     /// Adds events whose symbols belong to `names`; looks up each word once.
     pub fn extend(&mut self, events: &[Event], names: &Names) {
-        let mut known: Vec<Option<Symbol>> = vec![None; names.len()];
-        self.events.extend(events.iter().map(|&event| {
-            let mut own = |symbol: Symbol| {
-                *known[symbol.number()].get_or_insert_with(|| self.names.symbol(names.word(symbol)))
-            };
-            let [command, path, new_path] = [event.command, event.path, event.new_path].map(&mut own);
-            Event { command, path, new_path, ..event }
-        }));
+        let mut words = Translation::default();
+        self.events.extend(events.iter().map(|event| words.event(event, names, &mut self.names)));
+    }
+}
+
+/// The symbols that the words of one batch have in another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Translation(Vec<Option<Symbol>>);
+
+impl Translation {
+    /// Forgets all symbols, because one of the batches has other words from now on.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns an event whose words are in `from` with its words in `to`.
+    pub(crate) fn event(&mut self, event: &Event, from: &Names, to: &mut Names) -> Event {
+        if self.0.len() < from.len() {
+            self.0.resize(from.len(), None);
+        }
+        let mut own =
+            |symbol: Symbol| *self.0[symbol.number()].get_or_insert_with(|| to.symbol(from.word(symbol)));
+        let [command, path, new_path] = [event.command, event.path, event.new_path].map(&mut own);
+        Event { command, path, new_path, ..*event }
     }
 }
 

@@ -10,7 +10,7 @@
 //! of 24 bytes, `u32` seconds, `u64` object, `u32` size, `i64` next; requests count from 1, and -1
 //! means none.
 
-use crate::{Batch, Error, FileId, Flags, Result, Source};
+use crate::{Batch, Error, FileId, Flags, Kind, Result, Source};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -118,7 +118,9 @@ pub fn export(
                     }
                 }
             }
-            if event.flags.has(Flags::LAST) {
+            // Without its deletion, which a part of a trace may lack, a file ends with its next
+            // creation.
+            if event.flags.has(Flags::LAST) || event.kind == Kind::Create {
                 *blocks.lives.entry(event.file).or_default() += 1;
             }
         }
@@ -171,7 +173,7 @@ fn link(file: &mut File, requests: u64) -> std::io::Result<()> {
 mod tests {
     use super::*;
     use crate::format::Writer;
-    use crate::{Columns, Event, Info, Kind, open, open_as};
+    use crate::{Columns, Event, Info, open, open_as};
 
     fn trace(path: &Path, events: Vec<Event>) {
         let mut writer = Writer::create(path).unwrap();
@@ -190,7 +192,7 @@ mod tests {
     }
 
     /// Promise: each block of a run is a request; the next one is given by number from 1, or as -1
-    /// if there is none; a file id reused after deletion has other blocks.
+    /// if there is none; a file id reused after deletion, or by a creation, has other blocks.
     #[test]
     fn records_have_the_next_request() {
         let dir = tempfile::tempdir().unwrap();
@@ -205,12 +207,14 @@ mod tests {
                 dead,
                 run(4, 7, 0, 1),
                 run(5, 8, 0, 1),
+                Event { kind: Kind::Create, ..run(6, 8, 0, 0) },
+                run(7, 8, 0, 1),
             ],
         );
         let mut source = open(&from, Columns::ALL).unwrap();
         let exported = export(&mut *source, To::OracleGeneral, 4096, empty(&to), |_| {}).unwrap();
-        assert_eq!(exported, Exported { requests: 6, blocks: 4, mapped: 0 });
-        let expected = [(1, 1, 3), (1, 2, -1), (2, 1, -1), (2, 3, 6), (4, 4, -1), (5, 3, -1)];
+        assert_eq!(exported, Exported { requests: 7, blocks: 5, mapped: 0 });
+        let expected = [(1, 1, 3), (1, 2, -1), (2, 1, -1), (2, 3, 6), (4, 4, -1), (5, 3, -1), (7, 5, -1)];
         let expected: Vec<_> = expected.iter().flat_map(|&(s, o, n)| record(s, o, 4096, n)).collect();
         assert_eq!(std::fs::read(&to).unwrap(), expected);
         let mut source = open(&from, Columns::ALL).unwrap();

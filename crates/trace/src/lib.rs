@@ -9,8 +9,9 @@
 //! Every module provides a [`Source`] of events or processes [`Batch`]es of them one after the
 //! other, in memory that does not grow with the number of events. [`format`] is Spindle's own file
 //! (Parquet, so that other programs can read it), [`open`] reads it and the formats of others,
-//! [`follow`] combines events into accesses, and [`traced`] records the use of a mount. The crates
-//! above analyse traces, simulate caches with them, and make them.
+//! [`filter`] and [`merge`] make traces of traces, [`follow`] combines events into accesses, and
+//! [`traced`] records the use of a mount. The crates above analyse traces, simulate caches with
+//! them, and make them.
 //!
 //! Invariants of every trace: times do not decrease by more than the recorder's buffers explain (a
 //! reader need not sort, but must not assume order between processes to the nanosecond); an open
@@ -20,10 +21,15 @@
 mod error;
 mod event;
 pub mod export;
+pub mod filter;
 mod fold;
 pub mod follow;
 pub mod format;
 mod import;
+#[cfg(test)]
+mod invented;
+pub mod iolog;
+pub mod merge;
 mod source;
 pub mod traced;
 

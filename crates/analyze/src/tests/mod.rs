@@ -2,7 +2,7 @@
 //! with a naive analyser that keeps all events.
 
 mod naive;
-mod random;
+pub(crate) mod random;
 
 use super::*;
 use spindle_trace::{FileId, Names};
@@ -343,7 +343,34 @@ fn amounts_are_charged_to_their_cause() {
         rows(2),
         [("/", [2, 930, 0, 0, 0, 0]), ("/tmp/a", [1, 0, 500, 1, 1, 500]), ("", [0, 7, 0, 0, 0, 0])]
     );
+    assert_eq!(rows(3), [("0 ld", [1, 907, 0, 0, 1, 0]), ("0 cc", [2, 30, 500, 1, 0, 500])]);
+    assert_eq!(
+        rows(4),
+        [
+            ("/vmunix", [2, 930, 0, 0, 0, 0]),
+            ("/tmp/a/x.o", [1, 0, 500, 1, 1, 500]),
+            ("x", [0, 7, 0, 0, 0, 0])
+        ]
+    );
+    assert_eq!(rows(5), [("", [2, 937, 0, 0, 0, 0]), ("o", [1, 0, 500, 1, 1, 500])]);
     assert_eq!((found.groups[0].totals, found.groups[0].missed), ([3, 937, 500, 1, 1, 500], [0; 6]));
     let text = spindle_report::render::sections(&found.sections(&Show::default()));
     assert!(text.contains("By directory") && text.contains("(unknown)"), "{text}");
+    assert!(text.contains("By extension") && text.contains("(none)"), "{text}");
+}
+
+/// Promise: the largest names of each amount are there in each order; a file without a path has its
+/// numbers.
+#[test]
+fn groups_have_orders() {
+    let mut source = MemorySource(Some(Batch { events: small(), names: Names::default() }), Info::default());
+    let mut found = analyze_by(&mut source, &[Dimension::File], 1, |_| ()).unwrap();
+    let group = &mut found.groups[0];
+    let mut first = |order| {
+        group.sort(order);
+        group.rows[0].name.clone()
+    };
+    let name = |inode: u64| format!("inode {inode} of device 1");
+    assert_eq!([Order::Bytes, Order::Read, Order::Written].map(&mut first), [name(2), name(1), name(2)]);
+    assert_eq!(first(Order::Opens), name(1));
 }

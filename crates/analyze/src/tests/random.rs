@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use spindle_trace::FileId;
 
 /// Returns a trace of a few files, users and opens in which all kinds of events are mixed.
-fn random(rng: &mut StdRng) -> Vec<Event> {
+pub(crate) fn random(rng: &mut StdRng) -> Vec<Event> {
     let mut events = Vec::new();
     let mut open: Vec<Event> = Vec::new();
     let mut opens = 0;

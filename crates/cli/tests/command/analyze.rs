@@ -50,6 +50,23 @@ fn all_output_formats() {
     assert!(alone.contains("# table-3\r\n") && !alone.contains("1985"), "{alone}");
 }
 
+/// Promise: --by has a table for each criterion, in the order that is asked for, with a limit.
+#[test]
+fn largest_first() {
+    let bench = bench_with_trace();
+    let text = bench.ok("trace analyze x.trace --by file,process,ext,user --no-paper");
+    for wanted in ["By file", "/tmp/a/x", "By process", "100", "By extension", "(none)", "By user"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let rows = |words: &str| {
+        bench.json(&format!("trace analyze --json x.trace --by process {words}"))["findings"]["groups"][0]
+            .clone()
+    };
+    let group = rows("--sort opens --top 1");
+    assert_eq!((&group["by"], &group["order"]), (&"process".into(), &"opens".into()));
+    assert_eq!(group["rows"][0]["amounts"][0], 2);
+}
+
 /// Promise: missing traces and invalid options are refused.
 #[test]
 fn refused() {

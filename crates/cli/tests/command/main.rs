@@ -32,6 +32,7 @@ mod shared;
 mod snapshots;
 mod support;
 mod synth;
+mod traces;
 mod trees;
 mod trim;
 mod tunefs;

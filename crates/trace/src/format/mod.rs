@@ -12,6 +12,7 @@ mod column;
 mod contained;
 mod live;
 mod pages;
+mod places;
 mod prefix;
 mod reader;
 mod sums;

@@ -3,9 +3,10 @@
 use super::column::{COLUMNS, Column, Columns};
 use super::contained::contained;
 use super::pages::Pages;
+use super::places::{Numbers, Place, narrow, places};
 use super::prefix::{MAGIC, Prefix};
 use super::sums;
-use super::{VERSION, key, schema};
+use super::{VERSION, key};
 use crate::{Batch, Error, Event, Info, Kind, Names, Result, Source, Symbol};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
@@ -19,13 +20,18 @@ use std::path::{Path, PathBuf};
 /// Number of events returned at a time; they fit in the second-level cache of a processor.
 const BATCH: usize = 1 << 11;
 
+/// What is noted of a file that has the columns of a trace, and no metadata.
+const NO_METADATA: &str = "the file has no metadata of a trace: who recorded it, whether it is complete, and how many \
+                           events were lost, is unknown";
+
 /// Reads a trace; memory holds the current pages of the columns.
 pub struct Reader {
     path: PathBuf,
     file: SerializedFileReader<Prefix>,
     /// The same file, to compare checksums.
     bytes: File,
-    columns: Columns,
+    /// The columns that are read.
+    places: Vec<Place>,
     info: Info,
     is_finished: bool,
     /// The checksum of each column of each row group, if the file has them.
@@ -45,7 +51,8 @@ impl std::fmt::Debug for Reader {
 
 /// A row group that is being read.
 struct Group {
-    readers: Vec<(usize, ColumnReader)>,
+    /// A reader for each place.
+    readers: Vec<ColumnReader>,
     left: usize,
 }
 
@@ -68,6 +75,7 @@ impl Reader {
     /// # Errors
     /// [`Error::Io`]; [`Error::Malformed`] if it is not a trace, has a later version, or is
     /// unfinished without a checkpoint, or with one that has no events although more follows.
+    /// A file of another program without metadata is a trace if it has all columns.
     pub fn open(path: &Path, columns: Columns) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let bytes = file.try_clone().map_err(|e| Error::io(path, e))?;
@@ -83,7 +91,6 @@ impl Reader {
             let found = whole.last_checkpoint().map_err(|e| Error::io(path, e))?;
             found.ok_or_else(|| Error::malformed(path, "end", what))?
         };
-        let wanted = schema();
         let found = file.metadata().file_metadata();
         let bad = |what: String| Error::malformed(path, "footer", what);
         let mut info = Info::default();
@@ -103,37 +110,30 @@ impl Reader {
                 _ => {}
             }
         }
-        match version {
-            None => return Err(bad("this Parquet file is not a Spindle trace".into())),
-            Some(version) if version > VERSION => {
-                return Err(bad(format!(
-                    "the trace has version {version}; this Spindle reads versions up to {VERSION}"
-                )));
-            }
-            Some(_) => {}
+        if let Some(version) = version.filter(|&version| version > VERSION) {
+            return Err(bad(format!(
+                "the trace has version {version}; this Spindle reads versions up to {VERSION}"
+            )));
+        }
+        let places = places(found.schema_descr()).map_err(|what| match version {
+            Some(_) => bad(what),
+            None => bad(format!("this Parquet file is not a Spindle trace: {what}")),
+        })?;
+        if version.is_none() {
+            found.created_by().unwrap_or_default().clone_into(&mut info.source);
+            info.notes.push(NO_METADATA.into());
         }
         if !has_end && found.num_rows() == 0 {
             let what = "no event can be read: the file was cut off, or its recorder was killed or is \
                         still running";
             return Err(Error::malformed(path, "end", what));
         }
-        for (wanted, found) in wanted.get_fields().iter().zip(found.schema().get_fields()) {
-            if wanted.name() != found.name()
-                || wanted.get_physical_type() != found.get_physical_type()
-                || found.is_optional()
-            {
-                return Err(bad(format!("found column {} instead of {}", found.name(), wanted.name())));
-            }
-        }
-        if found.schema().get_fields().len() < wanted.get_fields().len() {
-            return Err(bad("columns are missing".into()));
-        }
         let sums = sums::stored(file.metadata()).map_err(bad)?;
         Ok(Self {
             path: path.to_owned(),
             file,
             bytes,
-            columns,
+            places: places.into_iter().filter(|place| columns.has(place.number)).collect(),
             info,
             is_finished,
             sums,
@@ -179,10 +179,9 @@ impl Reader {
     fn open_group(&self) -> parquet::errors::Result<Group> {
         let reader = self.file.get_row_group(self.group)?;
         let schema = self.file.metadata().file_metadata().schema_descr();
-        let wanted = (0..COLUMNS.len()).filter(|&number| self.columns.has(number));
-        let readers = wanted.map(|number| {
-            let pages = Pages::new(reader.get_column_page_reader(number)?);
-            Ok((number, get_column_reader(schema.column(number), Box::new(pages))))
+        let readers = self.places.iter().map(|place| {
+            let pages = Pages::new(reader.get_column_page_reader(place.leaf)?);
+            Ok(get_column_reader(schema.column(place.leaf), Box::new(pages)))
         });
         let readers = readers.collect::<parquet::errors::Result<_>>()?;
         let left = usize::try_from(reader.metadata().num_rows()).unwrap_or(0);
@@ -194,11 +193,10 @@ impl Reader {
     fn check_columns(&self, group: &str) -> Result<()> {
         let columns = self.file.metadata().row_group(self.group).columns();
         let mut buffer = vec![0; 1 << 16];
-        for (number, column) in columns.iter().enumerate().filter(|(number, _)| self.columns.has(*number)) {
-            let wrong = |what: &str| {
-                let name = column.column_descr().name();
-                Error::malformed(&self.path, format!("{group}, column {name}"), what.to_owned())
-            };
+        for Place { name, leaf, .. } in &self.places {
+            let wrong =
+                |what: &str| Error::malformed(&self.path, format!("{group}, column {name}"), what.to_owned());
+            let column = columns.get(*leaf).ok_or_else(|| wrong("it is missing"))?;
             let mut place = sums::place(column).ok_or_else(|| wrong("it lies outside the file"))?;
             let Some(sums) = &self.sums else { continue };
             let mut sum = 0;
@@ -209,7 +207,7 @@ impl Reader {
                 sum = crc32c::crc32c_append(sum, piece);
                 place.start += len as u64;
             }
-            if sums.get(self.group * columns.len() + number) != Some(&sum) {
+            if sums.get(self.group * columns.len() + leaf) != Some(&sum) {
                 return Err(wrong("the checksum is wrong: the file is damaged there"));
             }
         }
@@ -231,10 +229,13 @@ impl Source for Reader {
         let Some(mut group) = self.group()? else { return Ok(false) };
         let count = group.left.min(BATCH);
         batch.events.resize(count, Event::default());
-        for (number, reader) in &mut group.readers {
-            contained(|| self.values.fill(reader, &COLUMNS[*number], batch))
-                .and_then(|filled| filled)
-                .map_err(|what| Error::malformed(&self.path, format!("events from {}", self.given), what))?;
+        for (place, reader) in self.places.iter().zip(&mut group.readers) {
+            contained(|| self.values.fill(reader, place, batch)).and_then(|filled| filled).map_err(
+                |what| {
+                    let at = format!("events from {}, column {}", self.given, place.name);
+                    Error::malformed(&self.path, at, what)
+                },
+            )?;
         }
         group.left -= count;
         self.given += count as u64;
@@ -255,6 +256,8 @@ struct Values {
     wide: Vec<i64>,
     narrow: Vec<i32>,
     words: Vec<ByteArray>,
+    /// For each event 1 if there is a value, else 0.
+    levels: Vec<i16>,
 }
 
 impl Values {
@@ -262,35 +265,63 @@ impl Values {
     fn fill(
         &mut self,
         reader: &mut ColumnReader,
-        column: &Column,
+        place: &Place,
         batch: &mut Batch,
     ) -> std::result::Result<(), String> {
         let count = batch.events.len();
-        match (column, reader) {
+        let Self { wide, narrow: few, words, levels } = self;
+        let levels = place.is_optional.then_some(levels);
+        match (&COLUMNS[place.number], reader) {
             (Column::Wide { put, .. }, ColumnReader::Int64ColumnReader(reader)) => {
-                read(reader, count, &mut self.wide)?;
-                put(&mut batch.events, &self.wide);
+                read(reader, count, wide, levels)?;
+                if place.is_time() && place.is_optional && self.levels.contains(&0) {
+                    return Err("a time is missing".into());
+                }
+                place.numbers.map_or(Ok(()), |numbers| numbers.convert(wide))?;
+                put(&mut batch.events, wide);
+            }
+            (Column::Wide { put, .. }, ColumnReader::Int32ColumnReader(reader)) => {
+                read(reader, count, few, levels)?;
+                wide.clear();
+                let numbers = place.numbers.unwrap_or(Numbers::Unsigned);
+                wide.extend(few.iter().map(|&value| numbers.wide(value)));
+                numbers.convert(wide)?;
+                put(&mut batch.events, wide);
             }
             (Column::Narrow { put, .. }, ColumnReader::Int32ColumnReader(reader)) => {
-                read(reader, count, &mut self.narrow)?;
-                put(&mut batch.events, &self.narrow);
+                read(reader, count, few, levels)?;
+                if place.numbers == Some(Numbers::Signed)
+                    && let Some(value) = few.iter().find(|value| **value < 0)
+                {
+                    return Err(format!("{value} is less than 0"));
+                }
+                put(&mut batch.events, few);
+            }
+            (Column::Narrow { put, .. }, ColumnReader::Int64ColumnReader(reader)) => {
+                read(reader, count, wide, levels)?;
+                place.numbers.map_or(Ok(()), |numbers| numbers.convert(wide))?;
+                few.clear();
+                for &value in &*wide {
+                    few.push(narrow(value)?);
+                }
+                put(&mut batch.events, few);
             }
             (Column::Kind, ColumnReader::ByteArrayColumnReader(reader)) => {
-                read(reader, count, &mut self.words)?;
+                read(reader, count, words, levels)?;
                 let mut known = WordCache::default();
-                for (event, name) in batch.events.iter_mut().zip(&self.words) {
+                for (event, name) in batch.events.iter_mut().zip(&*words) {
                     let unknown = || format!("kind {:?} is unknown", String::from_utf8_lossy(name.data()));
                     event.kind = known.get(name, |name| Kind::from_name(name.data()).ok_or_else(unknown))?;
                 }
             }
             (Column::Word { at, .. }, ColumnReader::ByteArrayColumnReader(reader)) => {
-                read(reader, count, &mut self.words)?;
+                read(reader, count, words, levels)?;
                 let mut known = WordCache::default();
-                for (event, word) in batch.events.iter_mut().zip(&self.words) {
+                for (event, word) in batch.events.iter_mut().zip(&*words) {
                     *at(event) = known.get(word, |word| symbol(&mut batch.names, word))?;
                 }
             }
-            _ => return Err("a column does not have the type in its schema".into()),
+            _ => return Err("it does not have the type in its schema".into()),
         }
         Ok(())
     }
@@ -332,18 +363,62 @@ fn symbol(names: &mut Names, word: &ByteArray) -> std::result::Result<Symbol, St
     std::str::from_utf8(word.data()).map(|word| names.symbol(word)).map_err(|e| e.to_string())
 }
 
-/// Replaces `values` with the next ones.
-fn read<T: DataType>(
+/// A value of a column that may be missing.
+trait Missing: Sized {
+    /// Returns what stands for a missing value.
+    fn missing() -> Self;
+}
+
+impl Missing for i64 {
+    fn missing() -> Self {
+        0
+    }
+}
+
+impl Missing for i32 {
+    fn missing() -> Self {
+        0
+    }
+}
+
+impl Missing for ByteArray {
+    fn missing() -> Self {
+        Self::from("")
+    }
+}
+
+/// Replaces `values` with the next ones; with `levels` some may be missing.
+fn read<T: DataType<T: Missing>>(
     reader: &mut ColumnReaderImpl<T>,
     count: usize,
     values: &mut Vec<T::T>,
+    levels: Option<&mut Vec<i16>>,
 ) -> std::result::Result<(), String> {
     values.clear();
-    while values.len() < count {
-        let (read, ..) =
-            reader.read_records(count - values.len(), None, None, values).map_err(|e| e.to_string())?;
+    let Some(levels) = levels else {
+        while values.len() < count {
+            let (read, ..) =
+                reader.read_records(count - values.len(), None, None, values).map_err(|e| e.to_string())?;
+            if read == 0 {
+                return Err(format!("it is {} values too short", count - values.len()));
+            }
+        }
+        return Ok(());
+    };
+    levels.clear();
+    while levels.len() < count {
+        let left = count - levels.len();
+        let (read, ..) = reader.read_records(left, Some(levels), None, values).map_err(|e| e.to_string())?;
         if read == 0 {
-            return Err(format!("a column is {} values too short", count - values.len()));
+            return Err(format!("it is {left} values too short"));
+        }
+    }
+    if values.len() < count {
+        let mut there = std::mem::take(values).into_iter();
+        let value = |&level: &i16| if level > 0 { there.next() } else { Some(T::T::missing()) };
+        values.extend(levels.iter().map_while(value));
+        if values.len() < count {
+            return Err("it has fewer values than it says".into());
         }
     }
     Ok(())

@@ -1,51 +1,12 @@
 //! Tests of the file format.
 
 use super::*;
-use crate::{Batch, Error, Event, FileId, Flags, Info, Kind, Source, open};
+use crate::invented::{anything, worded};
+use crate::{Batch, Error, Event, Flags, Info, Kind, Source, open};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-/// Returns events with random values in every field.
-fn anything(count: usize, seed: u64) -> Batch {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut batch = Batch::default();
-    for _ in 0..count {
-        let kind = Kind::ALL[rng.random_range(0..Kind::ALL.len())];
-        let words = ["", "/a", "/ü/b c", "cc"].map(|word| batch.names.symbol(word));
-        let mut word = || words[rng.random_range(0..words.len())];
-        let [command, path, new_path] = [word(), word(), word()];
-        batch.events.push(Event {
-            time: rng.random(),
-            kind,
-            flags: Flags(rng.random()),
-            open: rng.random(),
-            file: FileId { device: rng.random(), inode: rng.random() },
-            user: rng.random(),
-            process: rng.random(),
-            size: rng.random(),
-            position: rng.random(),
-            read: rng.random(),
-            written: rng.random(),
-            new_position: rng.random(),
-            calls: rng.random(),
-            command,
-            path,
-            new_path,
-        });
-    }
-    batch
-}
-
-/// Returns an event with its words, to compare events of different batches.
-fn with_words(batch: &Batch, event: &Event) -> (Event, [String; 3]) {
-    let words = [event.command, event.path, event.new_path].map(|symbol| batch.names.word(symbol).to_owned());
-    let [command, path, new_path] = Default::default();
-    (Event { command, path, new_path, ..*event }, words)
-}
 
 /// Promise: a reader returns everything that was written, every field and word, over the borders of
 /// batches and row groups.
@@ -64,7 +25,7 @@ fn what_is_written_is_read() {
     let (mut n, mut found) = (0, Batch::default());
     while source.next(&mut found).unwrap() {
         for event in &found.events {
-            assert_eq!(with_words(&found, event), with_words(&batch, &batch.events[n]), "event {n}");
+            assert_eq!(worded(&found, event), worded(&batch, &batch.events[n]), "event {n}");
             n += 1;
         }
     }
@@ -88,13 +49,13 @@ fn some_columns() {
         let mut found = Batch::default();
         assert!(Reader::open(&path, columns).unwrap().next(&mut found).unwrap());
         for (event, expected) in found.events.iter().zip(&batch.events) {
-            let (numbers, mut names) = with_words(&batch, expected);
+            let (numbers, mut names) = worded(&batch, expected);
             for (name, there) in names.iter_mut().zip(words) {
                 if !there {
                     name.clear();
                 }
             }
-            assert_eq!(with_words(&found, event), (numbers, names));
+            assert_eq!(worded(&found, event), (numbers, names));
         }
     }
 }
@@ -287,7 +248,7 @@ fn whole(path: &std::path::Path) -> Result<(Vec<Worded>, Info), Error> {
     let mut source = open(path, Columns::ALL)?;
     let (mut events, mut found) = (Vec::new(), Batch::default());
     while source.next(&mut found)? {
-        events.extend(found.events.iter().map(|event| with_words(&found, event)));
+        events.extend(found.events.iter().map(|event| worded(&found, event)));
     }
     Ok((events, source.info()))
 }

@@ -5,7 +5,7 @@ use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress;
 use serde::Serialize;
-use spindle_analyze::{Caches, Dimension, Findings, Show, analyze_by};
+use spindle_analyze::{Caches, Dimension, Findings, Order, Show, analyze_by};
 use spindle_cachesim::simulate;
 use spindle_report::{Section, page, render};
 use spindle_trace::format::Columns;
@@ -26,6 +26,7 @@ use std::process::ExitCode;
 EXAMPLES
     spindle trace analyze build.trace
     spindle trace analyze build.trace --by program,directory --top 20
+    spindle trace analyze build.trace --by file --sort opens --no-paper
     spindle trace analyze build.trace --html build.html -o results/
     spindle trace analyze --json build.trace | jq .findings.totals.events")]
 pub struct Args {
@@ -42,20 +43,24 @@ pub struct Args {
     #[command(flatten)]
     out: OutArgs,
     /// Write an HTML page with everything into this file, and print only what --json or --csv ask
-    /// for; without --by it includes users, programs and directories
+    /// for; without --by it includes the tables of all that --by knows
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also show opens, bytes, created and deleted files and short-lived data by user, program
-    /// or directory; separate several with commas
+    /// Also show opens, bytes, created and deleted files and short-lived data by user, program,
+    /// process, directory, file, or extension of its name; separate several with commas
     #[arg(long, value_name = "WHOM", value_delimiter = ',')]
     by: Vec<By>,
     /// Also simulate caches, for the last two lines of the paper's Table I; "spindle trace
     /// cachesim" shows more
     #[arg(long)]
     caches: bool,
-    /// With --by, show this many users, programs or directories: the largest ones
+    /// With --by, show this many users, files and so on: the largest ones
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// With --by, show those first that have the most bytes read and written, bytes read, bytes
+    /// written, or opens
+    #[arg(long, value_name = "AMOUNT", default_value = "bytes")]
+    sort: Sort,
     /// Show the figures of 1985 beside those of the trace (the default)
     #[arg(long, overrides_with = "no_paper")]
     paper: bool,
@@ -72,7 +77,31 @@ pub struct Args {
 enum By {
     User,
     Program,
+    Process,
     Directory,
+    File,
+    #[value(alias = "extension")]
+    Ext,
+}
+
+/// The order of the tables of --by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    Bytes,
+    Read,
+    Written,
+    Opens,
+}
+
+impl From<Sort> for Order {
+    fn from(sort: Sort) -> Self {
+        match sort {
+            Sort::Bytes => Self::Bytes,
+            Sort::Read => Self::Read,
+            Sort::Written => Self::Written,
+            Sort::Opens => Self::Opens,
+        }
+    }
 }
 
 impl Args {
@@ -84,7 +113,10 @@ impl Args {
         let dimension = |by: &By| match by {
             By::User => Dimension::User,
             By::Program => Dimension::Program,
+            By::Process => Dimension::Process,
             By::Directory => Dimension::Directory,
+            By::File => Dimension::File,
+            By::Ext => Dimension::Extension,
         };
         Dimension::ALL.into_iter().filter(|all| self.by.iter().any(|by| dimension(by) == *all)).collect()
     }
@@ -103,14 +135,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         super::refuse_stdin(&args.trace)?;
     }
     let wanted = args.wanted();
-    let mut columns = Columns::USAGE;
-    for dimension in &wanted {
-        columns = match dimension {
-            Dimension::User => columns,
-            Dimension::Program => columns | Columns::COMMAND,
-            Dimension::Directory => columns | Columns::PATHS,
-        };
-    }
+    let columns = wanted.iter().fold(Columns::USAGE, |all, dimension| all | dimension.columns());
     if let Some(file) = &args.html {
         outfile::refuse_input(file, &args.trace)?;
         outfile::check(file, Kind::Page, args.out.force)?;
@@ -119,6 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let bar = Progress::of_fraction("analysing");
     let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.set_fraction(done))?;
     drop(bar);
+    findings.groups.iter_mut().for_each(|group| group.sort(args.sort.into()));
     findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
     let caches = if args.caches {
         let mut source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;

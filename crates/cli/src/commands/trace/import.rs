@@ -2,12 +2,10 @@
 
 use super::warn_if_unfinished;
 use crate::error::Result;
-use crate::outfile::{self, Kind, Out, OutArgs};
+use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
-use crate::progress::Progress;
-use spindle_trace::format::{Columns, Writer};
-use spindle_trace::{Batch, FORMATS, open_as};
-use std::path::{Path, PathBuf};
+use spindle_trace::{Columns, FORMATS, open_as};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Convert the trace of another tool
@@ -49,24 +47,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     outfile::refuse_input(to, from)?;
     outfile::check(to, Kind::Trace, args.out.force)?;
     let mut source = warn_if_unfinished(from, open_as(from, args.format.as_deref(), Columns::ALL)?);
-    let out = Out::create(to, Kind::Trace, args.out.force)?;
-    let mut writer = Writer::new(out.handle()?, Path::new(&out.name))?;
-    let bar = Progress::of_fraction("importing");
-    let mut batch = Batch::default();
-    while source.next(&mut batch)? {
-        writer.write(&batch)?;
-        bar.set_fraction(source.progress());
-    }
-    drop(bar);
-    let info = source.info();
-    let events =
-        if source.is_finished() { writer.finish(&info)? } else { writer.finish_unfinished(&info)? };
-    let name = out.name.clone();
-    out.finish()?;
-    for note in &info.notes {
+    super::write(&mut *source, to, args.out, "importing")?;
+    for note in source.info().notes {
         log::info!("{}: {note}", from.display());
     }
-    log::info!("{name}: {events} events");
     Ok(ExitCode::SUCCESS)
 }
 

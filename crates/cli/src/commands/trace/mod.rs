@@ -2,8 +2,11 @@
 
 mod analyze;
 mod cachesim;
+mod diff;
 mod export;
+mod filter;
 mod import;
+mod merge;
 mod record;
 mod replay;
 mod report;
@@ -12,7 +15,10 @@ mod synth;
 
 use crate::error::{Failure, Result};
 use crate::logger;
-use spindle_trace::{Columns, Source};
+use crate::outfile::{Kind, Out, OutArgs};
+use crate::progress::Progress;
+use spindle_trace::format::Writer;
+use spindle_trace::{Batch, Columns, Source};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,8 +38,11 @@ pub struct Args {
 enum Action {
     Analyze(analyze::Args),
     Cachesim(cachesim::Args),
+    Diff(diff::Args),
     Export(export::Args),
+    Filter(filter::Args),
     Import(import::Args),
+    Merge(merge::Args),
     Replay(replay::Args),
     Report(report::Args),
     Record(record::Args),
@@ -46,8 +55,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.action {
         Action::Analyze(args) => analyze::run(args),
         Action::Cachesim(args) => cachesim::run(args),
+        Action::Diff(args) => diff::run(args),
         Action::Export(args) => export::run(args),
+        Action::Filter(args) => filter::run(args),
         Action::Import(args) => import::run(args),
+        Action::Merge(args) => merge::run(args),
         Action::Replay(args) => replay::run(args),
         Action::Report(args) => report::run(args),
         Action::Record(args) => record::run(args),
@@ -83,4 +95,25 @@ fn warn_if_unfinished(path: &Path, source: Box<dyn Source>) -> Box<dyn Source> {
         );
     }
     source
+}
+
+/// Writes the events of `source` as a trace, which counts as unfinished if they do; `work` says on
+/// the terminal what is done. Returns the number of events.
+fn write(source: &mut dyn Source, to: &Path, args: OutArgs, work: &'static str) -> Result<u64> {
+    let out = Out::create(to, Kind::Trace, args.force)?;
+    let mut writer = Writer::new(out.handle()?, Path::new(&out.name))?;
+    let bar = Progress::of_fraction(work);
+    let mut batch = Batch::default();
+    while source.next(&mut batch)? {
+        writer.write(&batch)?;
+        bar.set_fraction(source.progress());
+    }
+    drop(bar);
+    let info = source.info();
+    let events =
+        if source.is_finished() { writer.finish(&info)? } else { writer.finish_unfinished(&info)? };
+    let name = out.name.clone();
+    out.finish()?;
+    log::info!("{name}: {events} events");
+    Ok(events)
 }
