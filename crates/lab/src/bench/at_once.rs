@@ -21,9 +21,9 @@ pub fn at_once<T: Sync, R: Send>(
     std::thread::scope(|scope| {
         for _ in 0..PARTS.min(items.len()) {
             scope.spawn(|| {
-                while let Some((n, item)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?)))
-                {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(n) else { return };
                     *results[n].lock() = Some(work(n, item));
                 }
             });

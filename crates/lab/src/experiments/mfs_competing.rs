@@ -66,7 +66,7 @@ struct Variant {
     queue: Discipline,
     /// Why its bounds are missed, if they are.
     note: Option<Note>,
-    /// The first variant is the one that comes near the paper's figures.
+    /// The first variant was chosen among them because it comes near the paper's figures.
     evidence: Evidence,
 }
 
