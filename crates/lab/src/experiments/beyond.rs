@@ -224,7 +224,9 @@ fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     for (table, figure, rows) in found {
         tables.push(table);
         figures.push(figure);
-        rows.into_iter().for_each(|row| storms.row(row));
+        for row in rows {
+            storms.row(row);
+        }
     }
     tables.push(storms);
     Ok(Outcome { tables, figures, findings: FINDINGS.map(String::from).to_vec() })
