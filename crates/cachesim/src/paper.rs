@@ -8,11 +8,9 @@ use super::table::{kbytes, series};
 use crate::replacement::PolicyName;
 use spindle_report::Outcome;
 use spindle_report::number::{real, share};
-use spindle_report::outcome::{Cell, Column, Comparison, Figure, Plot, Series, Table};
+use spindle_report::outcome::{Cell, Column, Comparison, Evidence, Figure, Plot, Published, Series, Table};
 use spindle_trace::{Result, Source};
 
-/// Relative tolerance between our numbers and the paper's.
-const TOLERANCE: f64 = 0.15;
 const KBYTE: u64 = 1024;
 const MBYTE: u64 = 1024 * KBYTE;
 /// Block size of Table VI and of figures 5 and 7, in bytes.
@@ -88,14 +86,15 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Extracts the numbers from the results for [`grids`].
+    /// Extracts the numbers from the results for [`grids`]. `evidence` is what the trace was
+    /// derived from, as far as the paper's figures are concerned.
     #[must_use]
-    pub fn of(simulated: &Simulated) -> Self {
+    pub fn of(simulated: &Simulated, evidence: Evidence) -> Self {
         let results = &simulated.results;
-        let compared = |paper, ours| Comparison::new(paper, ours, TOLERANCE);
+        let compared = |paper, unit, ours| Comparison::new(evidence, Published::amount(paper, unit), ours);
         let table_6 = TABLE_6.map(|(size, paper)| {
             let ours = Write::PAPER.map(|write| percent(&results[GRID_TABLE_6], size, write));
-            paper.into_iter().zip(ours).map(|(paper, ours)| compared(paper, ours)).collect()
+            paper.into_iter().zip(ours).map(|(paper, ours)| compared(paper, 0.1, ours)).collect()
         });
         let table_7 = TABLE_7.iter().map(|&(kbytes, paper)| {
             let result = results
@@ -106,7 +105,7 @@ impl Figures {
             let ios = SIZES_7
                 .map(|size| result.cell(size, Write::Delayed).map_or(0.0, |cell| real(cell.counts.ios())));
             let ours = [accesses].into_iter().chain(ios);
-            paper.into_iter().zip(ours).map(|(paper, ours)| compared(paper, ours)).collect()
+            paper.into_iter().zip(ours).map(|(paper, ours)| compared(paper, 1.0, ours)).collect()
         });
         let largest = results[GRID_TABLE_6]
             .cell(16 * MBYTE, Write::Delayed)
@@ -115,11 +114,11 @@ impl Figures {
         let writes = 100.0 * share(largest.writes, largest.accesses()).unwrap_or(0.0);
         let stays = results[GRID_AGES].cells[0].ages.as_ref().map_or(0.0, |(_, stays)| 100.0 * stays.over(3));
         let text = vec![
-            ("accesses to blocks that write", compared(100.0 / 3.0, writes)),
+            ("accesses to blocks that write", compared(100.0 / 3.0, 1.0, writes)),
             ("written blocks that never go to the disk, 16 Mbytes, delayed write", {
-                compared(75.0, 100.0 * largest.never_written())
+                compared(75.0, 1.0, 100.0 * largest.never_written())
             }),
-            ("blocks that stay longer than 20 minutes, 4 Mbytes", compared(20.0, stays)),
+            ("blocks that stay longer than 20 minutes, 4 Mbytes", compared(20.0, 1.0, stays)),
         ];
         Self { table_6: table_6.to_vec(), table_7: table_7.collect(), text }
     }
@@ -132,21 +131,26 @@ impl Figures {
 }
 
 /// Simulates the paper's caches for the rest of a trace and returns its tables and figures.
-/// `beside` adds the paper's own numbers, which are of one trace of 1985.
+/// `beside` adds the paper's own numbers, which are of one trace of 1985, and says what this trace
+/// was derived from.
 ///
 /// # Errors
 /// Errors of the source.
-pub fn tables(source: &mut dyn Source, beside: bool, progress: &dyn Fn(Option<f64>)) -> Result<Outcome> {
+pub fn tables(
+    source: &mut dyn Source,
+    beside: Option<Evidence>,
+    progress: &dyn Fn(Option<f64>),
+) -> Result<Outcome> {
     Ok(outcome(&simulate(source, &grids(), progress)?, beside))
 }
 
-/// Returns the results for [`grids`] as tables and figures.
+/// Returns the results for [`grids`] as tables and figures; `beside` as in [`tables`].
 #[must_use]
-pub fn outcome(simulated: &Simulated, beside: bool) -> Outcome {
-    let figures = Figures::of(simulated);
+pub fn outcome(simulated: &Simulated, beside: Option<Evidence>) -> Outcome {
+    let figures = Figures::of(simulated, beside.unwrap_or(Evidence::Predicted));
     let results = &simulated.results;
     let cell = |comparison: &Comparison| {
-        if beside { Cell::Compared(comparison.clone()) } else { Cell::Number(comparison.ours) }
+        if beside.is_some() { Cell::Compared(comparison.clone()) } else { Cell::Number(comparison.ours) }
     };
     let writes = ["write-through %", "30 s flush %", "5 min flush %", "delayed write %"];
     let columns = [Column::new("cache", 0)].into_iter().chain(writes.map(|name| Column::new(name, 1)));

@@ -1,7 +1,6 @@
 //! What holds for every experiment.
 
 use spindle_lab::{Silent, all, find};
-use spindle_report::outcome::Verdict;
 use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
@@ -22,7 +21,7 @@ const SLOW: [&str; 12] = [
 ];
 
 /// Promise: an experiment gives the same text, JSON and pictures to the byte when it is run again,
-/// and every figure of the paper is met within its tolerance or the outcome says why not.
+/// and every figure of the paper is met within its tolerance, or within what a note explains.
 #[test]
 fn experiments_repeat() {
     assert!(SLOW.iter().all(|id| find(id).is_some()));
@@ -35,6 +34,6 @@ fn experiments_repeat() {
         assert_eq!(first.0, second.0);
         assert_eq!(first.1, second.1);
         assert_eq!(first.2, second.2);
-        assert_eq!(first.3.count(Verdict::Outside), 0, "{}", first.0);
+        assert_eq!(first.3.tally().together().outside, 0, "{}", first.0);
     }
 }

@@ -1,10 +1,14 @@
 //! The results of an experiment, as data.
 //!
 //! A [`Comparison`] is judged by its own tolerance ([`Comparison::verdict`]): held, outside but
-//! explained, or outside. An explanation says what the paper leaves unknown, and why the shape of
-//! the result still holds.
+//! explained, or outside. The tolerance comes from what the paper prints ([`Published`]). A
+//! [`Note`] says what the paper leaves unknown, and how far off it lets a figure be. What a match
+//! shows depends on what our figure was derived from ([`Evidence`]), so that is counted apart.
 
 use serde::Serialize;
+use std::borrow::Cow;
+use std::iter::Sum;
+use std::ops::{Add, RangeInclusive};
 
 /// The results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,10 +28,10 @@ impl Outcome {
         cells.filter_map(|cell| if let Cell::Compared(comparison) = cell { Some(comparison) } else { None })
     }
 
-    /// Returns the number of comparisons with this verdict.
+    /// Returns the numbers of comparisons.
     #[must_use]
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.tables.iter().map(|table| table.count(verdict)).sum()
+    pub fn tally(&self) -> Tally {
+        self.comparisons().map(Tally::of).sum()
     }
 }
 
@@ -69,24 +73,15 @@ impl Table {
     ///
     /// # Panics
     /// Panics unless there is one cell per column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Row {
-        let row = Row { cells: cells.into_iter().collect(), note: None };
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let row = Row { cells: cells.into_iter().collect() };
         assert_eq!(row.cells.len(), self.columns.len(), "{}: cells in a row", self.title);
         self.rows.push(row);
-        let last = self.rows.len() - 1;
-        &mut self.rows[last]
     }
 
     /// Adds a note about the whole table.
     pub fn explain(&mut self, note: impl Into<String>) {
         self.note = Some(note.into());
-    }
-
-    /// Returns the number of comparisons with this verdict, considering the notes of their rows.
-    #[must_use]
-    pub fn count(&self, verdict: Verdict) -> usize {
-        let verdicts = self.rows.iter().flat_map(|row| row.cells.iter().filter_map(|cell| row.verdict(cell)));
-        verdicts.filter(|&found| found == verdict).count()
     }
 }
 
@@ -111,26 +106,6 @@ impl Column {
 pub struct Row {
     /// One cell for each column.
     pub cells: Vec<Cell>,
-    /// Note about all comparisons in the row.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
-
-impl Row {
-    /// Adds a note about the comparisons of the row.
-    pub fn explain(&mut self, note: impl Into<String>) {
-        self.note = Some(note.into());
-    }
-
-    /// Returns the verdict on a cell of this row, if it is a comparison.
-    #[must_use]
-    pub fn verdict(&self, cell: &Cell) -> Option<Verdict> {
-        let Cell::Compared(comparison) = cell else { return None };
-        Some(match comparison.verdict() {
-            Verdict::Outside if self.note.is_some() => Verdict::Explained,
-            verdict => verdict,
-        })
-    }
 }
 
 /// A cell of a table.
@@ -147,6 +122,14 @@ pub enum Cell {
     Measured(Measured),
     /// A paper's number and ours.
     Compared(Comparison),
+}
+
+impl Cell {
+    /// Returns the verdict on a comparison; none on other cells.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        if let Self::Compared(comparison) = self { Some(comparison.verdict()) } else { None }
+    }
 }
 
 /// A number with its own decimals, and perhaps a share of a whole or a deviation.
@@ -217,9 +200,124 @@ impl From<Comparison> for Cell {
     }
 }
 
+/// What our figure was derived from, and so what a match with the paper's shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// A constant or a choice of ours was derived from the paper's figure itself: a match shows no
+    /// more than that such a constant exists.
+    Fitted,
+    /// Constants were derived from other figures of the same source, but not from this one.
+    HeldOut,
+    /// Nothing was derived from the table or text that has the paper's figure.
+    Predicted,
+}
+
+impl Evidence {
+    /// All of them, the weakest first.
+    pub const ALL: [Self; 3] = [Self::Fitted, Self::HeldOut, Self::Predicted];
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::HeldOut => "held out",
+            Self::Predicted => "predicted",
+        }
+    }
+
+    /// Returns the letter that follows a ratio; nothing for a prediction.
+    #[must_use]
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Fitted => "f",
+            Self::HeldOut => "h",
+            Self::Predicted => "",
+        }
+    }
+}
+
+/// A figure as a paper prints it, and how near ours must come to it.
+///
+/// Ours may be off by the default for its quantity, or by half a unit of the last digit that is
+/// printed if that is more. How much the paper's figure varied between users or days is no measure
+/// of that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    value: f64,
+    tolerance: f64,
+    sense: Sense,
+}
+
+impl Published {
+    /// Relative tolerance of rates, times and counts.
+    pub const AMOUNT: f64 = 0.15;
+    /// Relative tolerance of ratios.
+    pub const RATIO: f64 = 0.10;
+    /// Tolerance of shares, in points of a hundred.
+    pub const POINTS: f64 = 2.0;
+
+    const fn near(value: f64, unit: f64, relative: f64) -> Self {
+        // Nothing is near to 0.
+        let rounding = if value == 0.0 { 0.0 } else { 0.5 * unit / value };
+        let tolerance = if rounding > relative { rounding } else { relative };
+        Self { value, tolerance, sense: Sense::Near }
+    }
+
+    /// Returns a rate, a time or a count; `unit` is one of its last printed digit.
+    #[must_use]
+    pub const fn amount(value: f64, unit: f64) -> Self {
+        Self::near(value, unit, Self::AMOUNT)
+    }
+
+    /// Returns a ratio; `unit` is one of its last printed digit.
+    #[must_use]
+    pub const fn ratio(value: f64, unit: f64) -> Self {
+        Self::near(value, unit, Self::RATIO)
+    }
+
+    /// Returns a share in percent; `unit` is one of its last printed digit, in points.
+    #[must_use]
+    pub const fn percent(value: f64, unit: f64) -> Self {
+        Self::near(value, unit, if value == 0.0 { 0.0 } else { Self::POINTS / value })
+    }
+
+    /// Returns a bound that our figure must reach.
+    #[must_use]
+    pub const fn at_least(bound: f64) -> Self {
+        Self { value: bound, tolerance: 0.0, sense: Sense::AtLeast }
+    }
+
+    /// Returns a bound that our figure must not exceed.
+    #[must_use]
+    pub const fn at_most(bound: f64) -> Self {
+        Self { value: bound, tolerance: 0.0, sense: Sense::AtMost }
+    }
+}
+
+/// Why a figure may be outside its tolerance, and how far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Note {
+    /// What the paper leaves open, or what is known to differ, and what still holds.
+    pub text: Cow<'static, str>,
+    /// The ratios of our figure to the paper's that it explains.
+    pub ratios: RangeInclusive<f64>,
+}
+
+impl Note {
+    /// Returns a note that explains ratios from `least` to `most`.
+    #[must_use]
+    pub const fn new(text: &'static str, least: f64, most: f64) -> Self {
+        Self { text: Cow::Borrowed(text), ratios: least..=most }
+    }
+}
+
 /// A paper's figure and ours.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// What ours was derived from.
+    pub evidence: Evidence,
     /// The paper's figure.
     pub paper: f64,
     /// Our figure.
@@ -229,9 +327,9 @@ pub struct Comparison {
     /// On which side of the paper's figure ours is to be.
     #[serde(skip_serializing_if = "Sense::is_near")]
     pub sense: Sense,
-    /// Facts that the paper leaves open, and the reason why the shape still holds.
+    /// Why ours may be outside the tolerance, and how far.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 /// On which side of the paper's figure ours is to be.
@@ -269,35 +367,24 @@ impl Sense {
 pub enum Verdict {
     /// Within the tolerance.
     Held,
-    /// Outside the tolerance, with an explanation.
+    /// Outside the tolerance, but not farther than its note explains.
     Explained,
     /// Outside the tolerance.
     Outside,
 }
 
 impl Comparison {
-    /// Returns a comparison of the paper's figure and ours with a relative tolerance.
+    /// Returns a comparison of the paper's figure and ours.
     #[must_use]
-    pub const fn new(paper: f64, ours: f64, tolerance: f64) -> Self {
-        Self { paper, ours, tolerance, sense: Sense::Near, note: None }
+    pub const fn new(evidence: Evidence, paper: Published, ours: f64) -> Self {
+        let Published { value, tolerance, sense } = paper;
+        Self { evidence, paper: value, ours, tolerance, sense, note: None }
     }
 
-    /// Returns a bound that our figure must reach.
+    /// Adds an explanation. It counts if ours is outside the tolerance.
     #[must_use]
-    pub const fn at_least(bound: f64, ours: f64) -> Self {
-        Self { paper: bound, ours, tolerance: 0.0, sense: Sense::AtLeast, note: None }
-    }
-
-    /// Returns a bound that our figure must not exceed.
-    #[must_use]
-    pub const fn at_most(bound: f64, ours: f64) -> Self {
-        Self { paper: bound, ours, tolerance: 0.0, sense: Sense::AtMost, note: None }
-    }
-
-    /// Adds an explanation.
-    #[must_use]
-    pub fn because(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
+    pub fn because(mut self, note: Note) -> Self {
+        self.note = Some(note);
         self
     }
 
@@ -311,7 +398,8 @@ impl Comparison {
     /// Returns the verdict.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let off = self.ratio() - 1.0;
+        let ratio = self.ratio();
+        let off = ratio - 1.0;
         let held = match self.sense {
             Sense::Near => off.abs() <= self.tolerance,
             Sense::AtLeast => off >= -self.tolerance,
@@ -319,11 +407,103 @@ impl Comparison {
         };
         if held {
             Verdict::Held
-        } else if self.note.is_some() {
+        } else if self.note.as_ref().is_some_and(|note| note.ratios.contains(&ratio)) {
             Verdict::Explained
         } else {
             Verdict::Outside
         }
+    }
+
+    /// Returns the note if ours is outside the tolerance.
+    #[must_use]
+    pub fn shown_note(&self) -> Option<&Note> {
+        self.note.as_ref().filter(|_| self.verdict() != Verdict::Held)
+    }
+}
+
+/// Numbers of comparisons by their verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdicts {
+    /// Within the tolerance.
+    pub held: usize,
+    /// Outside and explained.
+    pub explained: usize,
+    /// Outside.
+    pub outside: usize,
+}
+
+impl Verdicts {
+    /// Returns the number of comparisons.
+    #[must_use]
+    pub const fn all(&self) -> usize {
+        self.held + self.explained + self.outside
+    }
+}
+
+impl Add for Verdicts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            held: self.held + other.held,
+            explained: self.explained + other.explained,
+            outside: self.outside + other.outside,
+        }
+    }
+}
+
+/// Numbers of comparisons by what our figures were derived from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Those of [`Evidence::Fitted`].
+    pub fitted: Verdicts,
+    /// Those of [`Evidence::HeldOut`].
+    pub held_out: Verdicts,
+    /// Those of [`Evidence::Predicted`].
+    pub predicted: Verdicts,
+}
+
+impl Tally {
+    fn of(comparison: &Comparison) -> Self {
+        let mut one = Verdicts::default();
+        *match comparison.verdict() {
+            Verdict::Held => &mut one.held,
+            Verdict::Explained => &mut one.explained,
+            Verdict::Outside => &mut one.outside,
+        } += 1;
+        let mut tally = Self::default();
+        *match comparison.evidence {
+            Evidence::Fitted => &mut tally.fitted,
+            Evidence::HeldOut => &mut tally.held_out,
+            Evidence::Predicted => &mut tally.predicted,
+        } = one;
+        tally
+    }
+
+    /// Returns the numbers of one kind of evidence.
+    #[must_use]
+    pub const fn by(&self, evidence: Evidence) -> Verdicts {
+        match evidence {
+            Evidence::Fitted => self.fitted,
+            Evidence::HeldOut => self.held_out,
+            Evidence::Predicted => self.predicted,
+        }
+    }
+
+    /// Returns the numbers of all together.
+    #[must_use]
+    pub fn together(&self) -> Verdicts {
+        self.fitted + self.held_out + self.predicted
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            fitted: sum.fitted + one.fitted,
+            held_out: sum.held_out + one.held_out,
+            predicted: sum.predicted + one.predicted,
+        })
     }
 }
 
@@ -408,32 +588,77 @@ pub struct Series {
 mod tests {
     use super::*;
 
-    /// Promise: a comparison holds within its tolerance on both sides, a bound on one; a note
-    /// explains a deviation but does not make it hold.
-    #[test]
-    fn verdicts() {
-        assert_eq!(Comparison::new(100.0, 114.0, 0.15).verdict(), Verdict::Held);
-        assert_eq!(Comparison::new(100.0, 86.0, 0.15).verdict(), Verdict::Held);
-        assert_eq!(Comparison::new(100.0, 84.0, 0.15).verdict(), Verdict::Outside);
-        assert_eq!(Comparison::new(100.0, 84.0, 0.15).because("x").verdict(), Verdict::Explained);
-        assert_eq!(Comparison::new(0.0, 0.0, 0.15).verdict(), Verdict::Held);
-        assert_eq!(Comparison::new(0.0, 1.0, 0.15).verdict(), Verdict::Outside);
-        assert_eq!(Comparison::at_least(0.9, 5.0).verdict(), Verdict::Held);
-        assert_eq!(Comparison::at_least(0.9, 0.89).verdict(), Verdict::Outside);
-        assert_eq!(Comparison::at_most(0.9, 0.1).verdict(), Verdict::Held);
-        assert_eq!(Comparison::at_most(0.9, 0.91).verdict(), Verdict::Outside);
+    fn verdict(paper: Published, ours: f64) -> Verdict {
+        Comparison::new(Evidence::Predicted, paper, ours).verdict()
     }
 
-    /// Promise: a note on a row explains its comparisons, and the counts consider it.
+    /// Promise: a comparison holds within its tolerance on both sides, a bound on one.
     #[test]
-    fn rows_explain() {
+    fn verdicts() {
+        let rate = Published::amount(100.0, 1.0);
+        assert_eq!(verdict(rate, 114.0), Verdict::Held);
+        assert_eq!(verdict(rate, 86.0), Verdict::Held);
+        assert_eq!(verdict(rate, 84.0), Verdict::Outside);
+        assert_eq!(verdict(rate, f64::NAN), Verdict::Outside);
+        assert_eq!(verdict(Published::percent(20.0, 1.0), 21.9), Verdict::Held);
+        assert_eq!(verdict(Published::percent(20.0, 1.0), 22.1), Verdict::Outside);
+        let nothing = Published::at_most(0.0);
+        assert_eq!(verdict(nothing, 0.0), Verdict::Held);
+        assert_eq!(verdict(nothing, 1.0), Verdict::Outside);
+        assert_eq!(verdict(Published::at_least(0.9), 5.0), Verdict::Held);
+        assert_eq!(verdict(Published::at_least(0.9), 0.89), Verdict::Outside);
+        assert_eq!(verdict(Published::at_most(0.9), 0.1), Verdict::Held);
+        assert_eq!(verdict(Published::at_most(0.9), 0.91), Verdict::Outside);
+    }
+
+    /// Promise: a figure that is printed with few digits may be off by half a unit of the last.
+    #[test]
+    fn printed_digits() {
+        let twice = Published::ratio(2.0, 1.0);
+        assert_eq!(verdict(twice, 1.5), Verdict::Held);
+        assert_eq!(verdict(twice, 1.49), Verdict::Outside);
+        assert_eq!(verdict(Published::ratio(2.0, 0.1), 1.79), Verdict::Outside);
+    }
+
+    /// Promise: a note explains a deviation up to its own bound and no farther, and does not make
+    /// it hold.
+    #[test]
+    fn notes_are_bounded() {
+        let noted = |ours| {
+            let compared = Comparison::new(Evidence::Fitted, Published::amount(100.0, 1.0), ours);
+            compared.because(Note::new("why", 0.5, 0.9))
+        };
+        for (ours, verdict, shown) in [
+            (49.0, Verdict::Outside, true),
+            (50.0, Verdict::Explained, true),
+            (84.0, Verdict::Explained, true),
+            (86.0, Verdict::Held, false),
+            (116.0, Verdict::Outside, true),
+            (f64::NAN, Verdict::Outside, true),
+        ] {
+            assert_eq!(
+                (noted(ours).verdict(), noted(ours).shown_note().is_some()),
+                (verdict, shown),
+                "{ours}"
+            );
+        }
+    }
+
+    /// Promise: comparisons are counted by evidence and verdict, and nothing is counted twice.
+    #[test]
+    fn tallies() {
         let mut table = Table::new("t", [Column::new("what", 0), Column::new("rate", 0)]);
-        table.row(["a".into(), Comparison::new(1.0, 3.0, 0.1).into()]);
-        table.row(["b".into(), Comparison::new(1.0, 3.0, 0.1).into()]).explain("why");
-        table.row(["c".into(), Comparison::new(1.0, 1.0, 0.1).into()]);
-        let outcome = Outcome { tables: vec![table], ..Outcome::default() };
-        let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(|v| outcome.count(v));
-        assert_eq!(counts, [1, 1, 1]);
-        assert_eq!(outcome.comparisons().count(), 3);
+        let one = |evidence, ours| Comparison::new(evidence, Published::amount(1.0, 0.01), ours);
+        table.row(["a".into(), one(Evidence::Fitted, 1.0).into()]);
+        table.row(["b".into(), one(Evidence::HeldOut, 3.0).because(Note::new("why", 2.0, 4.0)).into()]);
+        table.row(["c".into(), one(Evidence::Predicted, 3.0).into()]);
+        table.row(["d".into(), one(Evidence::Predicted, 1.0).into()]);
+        table.row(["e".into(), 1.0.into()]);
+        let tally = Outcome { tables: vec![table], ..Outcome::default() }.tally();
+        let verdicts = |held, explained, outside| Verdicts { held, explained, outside };
+        assert_eq!(tally.by(Evidence::Fitted), verdicts(1, 0, 0));
+        assert_eq!(tally.by(Evidence::HeldOut), verdicts(0, 1, 0));
+        assert_eq!(tally.by(Evidence::Predicted), verdicts(1, 0, 1));
+        assert_eq!((tally.together(), tally.together().all()), (verdicts(2, 1, 1), 4));
     }
 }

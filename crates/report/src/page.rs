@@ -4,8 +4,8 @@
 //! without anything fetched from elsewhere. The colours, also those of the figures, follow the
 //! reader's choice of light or dark; wide tables scroll separately; printing has its own style.
 
-use crate::outcome::{Cell, Figure, Plot, Row, Sense, Table, Verdict};
-use crate::render::{measured, svg};
+use crate::outcome::{Cell, Figure, Plot, Sense, Table, Verdict};
+use crate::render::{measured, noted, svg};
 use crate::{Result, Section};
 use std::fmt::Write;
 
@@ -107,7 +107,7 @@ fn table(out: &mut String, found: &Table) {
     for row in &found.rows {
         out.push_str("<tr>");
         for (n, (text, column)) in row.cells.iter().zip(&found.columns).enumerate() {
-            let html = cell(row, text, column.decimals);
+            let html = cell(text, column.decimals);
             match (n, text) {
                 (0, _) => {
                     let _ = write!(out, "<th scope=\"row\">{html}</th>");
@@ -125,17 +125,15 @@ fn table(out: &mut String, found: &Table) {
     out.push_str("</tbody>\n</table>\n</div>\n");
     let cells = found.rows.iter().flat_map(|row| &row.cells);
     let of_cells = cells.filter_map(|cell| match cell {
-        Cell::Compared(found) => found.note.as_ref(),
+        Cell::Compared(found) => found.shown_note().map(noted),
         _ => None,
     });
-    let notes =
-        found.note.iter().chain(found.rows.iter().filter_map(|row| row.note.as_ref())).chain(of_cells);
-    for note in notes {
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(note));
+    for note in found.note.iter().cloned().chain(of_cells) {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escaped(&note));
     }
 }
 
-fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
+fn cell(cell: &Cell, decimals: usize) -> String {
     match cell {
         Cell::Empty => String::new(),
         Cell::Text(text) => escaped(text),
@@ -149,17 +147,16 @@ fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
             }
         }
         Cell::Compared(found) => {
-            let mark = if row.verdict(cell) == Some(Verdict::Held) { "" } else { "!" };
+            let mark = if found.verdict() == Verdict::Held { "" } else { "!" };
             let paper = match found.sense {
                 Sense::Near => format!("paper {:.decimals$}", found.paper),
                 bound => format!("{} {:.decimals$}", bound.sign(), found.paper),
             };
-            let Some(note) = (mark == "!").then_some(found.note.as_ref().or(row.note.as_ref())).flatten()
-            else {
-                return format!("{:.decimals$} <small>({paper}){mark}</small>", found.ours);
-            };
-            let title = escaped(note);
-            format!("{:.decimals$} <small title=\"{title}\">({paper}){mark}</small>", found.ours)
+            let ours = found.ours;
+            let evidence = found.evidence.name();
+            let title = found.shown_note().map(|note| format!(" title=\"{}\"", escaped(&noted(note))));
+            let title = title.unwrap_or_default();
+            format!("{ours:.decimals$} <small{title}>({paper}, {evidence}){mark}</small>")
         }
     }
 }
@@ -168,7 +165,7 @@ fn cell(row: &Row, cell: &Cell, decimals: usize) -> String {
 mod tests {
     use super::*;
     use crate::Outcome;
-    use crate::outcome::{Column, Comparison, Mark, Measured, Series, Unit};
+    use crate::outcome::{Column, Comparison, Evidence, Mark, Measured, Note, Published, Series, Unit};
 
     /// Promise: a page has every section after its link, with tables, figures and sentences, and no
     /// text is interpreted as HTML or fetched from elsewhere.
@@ -176,7 +173,9 @@ mod tests {
     fn pages_are_complete_and_self_contained() {
         let mut table = Table::new("A & B", ["who", "n", "c"].map(|name| Column::new(name, 1)));
         let number = Measured::new(12_345.0, 0).of(Some(0.5));
-        table.row(["<script>".into(), number.into(), Comparison::new(2.0, 1.0, 0.1).because("why").into()]);
+        let compared = Comparison::new(Evidence::Fitted, Published::amount(2.0, 0.1), 1.0);
+        let compared = compared.because(Note::new("why", 0.4, 0.6));
+        table.row(["<script>".into(), number.into(), compared.into()]);
         table.explain("as <it> is");
         let series = vec![Series { name: "runs".into(), points: vec![(1.0, 0.0), (4096.0, 1.0)] }];
         let marks = vec![Mark { x: 100.0, y: (0.2, 0.4), text: "then & there".into() }];
@@ -195,7 +194,7 @@ mod tests {
             "<section id=\"one\">",
             "<th scope=\"row\">&lt;script&gt;</th>",
             "<td>12,345 <small>(50.0 %)</small></td>",
-            "1.0 <small title=\"why\">(paper 2.0)!</small>",
+            "1.0 <small title=\"why (Explains ratios from 0.40 to 0.60.)\">(paper 2.0, fitted)!</small>",
             "as &lt;it&gt; is",
             "<svg ",
             "then &amp; there",

@@ -8,6 +8,7 @@ use crate::replacement::PolicyName;
 use naive::Naive;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use random::{MemorySource, events};
+use spindle_report::outcome::Evidence;
 use spindle_trace::{Event, FileId, Flags, Kind};
 use std::time::Duration;
 
@@ -198,7 +199,7 @@ fn impossible_caches_are_refused() {
 /// Promise: an empty trace gives zeros, and the paper's tables are complete nevertheless.
 #[test]
 fn an_empty_trace() {
-    let outcome = paper::tables(&mut MemorySource::new(&[], 1), true, &|_| ()).unwrap();
+    let outcome = paper::tables(&mut MemorySource::new(&[], 1), Some(Evidence::Predicted), &|_| ()).unwrap();
     assert_eq!(outcome.tables.iter().map(|table| table.rows.len()).collect::<Vec<_>>(), [6, 6, 3]);
     assert!(outcome.comparisons().all(|comparison| comparison.ours == 0.0));
     assert_eq!(outcome.comparisons().count(), 24 + 30 + 3);

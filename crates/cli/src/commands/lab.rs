@@ -10,7 +10,7 @@ use crate::suggest::{did_you_mean, nearest};
 use serde::Serialize;
 use spindle_lab::preset::{Figure, Library, Model, Preset};
 use spindle_lab::{Experiment, Outcome, Progress, all, find};
-use spindle_report::outcome::Verdict;
+use spindle_report::outcome::Tally;
 use spindle_report::render;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,11 +23,16 @@ use std::process::ExitCode;
 /// the byte.
 ///
 /// A ratio outside its tolerance is marked with "!". A number in brackets after it refers to a note
-/// below the table, which says what the paper leaves unknown and why its conclusion still holds.
+/// below the table, which says what the paper leaves unknown, and from which ratio to which it
+/// explains the difference.
+///
+/// An "f" after a ratio says that our figure was fitted: something of ours was derived from the
+/// paper's figure. An "h" says that it was held out: something was derived from other figures of
+/// the same source. Without a letter it is a prediction. The three are counted apart.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  every figure is within its tolerance, or a note explains it
-    1  a figure is outside its tolerance without a note, or an experiment failed
+    0  every figure is within its tolerance, or within what a note explains
+    1  a figure is outside both, or an experiment failed
     2  invalid command line
 
 EXAMPLES
@@ -35,6 +40,7 @@ EXAMPLES
     spindle lab presets ibm-0661
     spindle lab run ffs-table1
     spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2]'
+    spindle lab all --json | jq '[.[].tally.predicted.held] | add'
     spindle lab all -o results/")]
 pub struct Args {
     #[command(subcommand)]
@@ -95,14 +101,17 @@ struct ExperimentReport<'a> {
     paper: &'a str,
     section: &'a str,
     stand_in: &'a str,
+    /// How many figures are within their tolerance, by what they were derived from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tally: Option<Tally>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'a Outcome>,
 }
 
 impl<'a> ExperimentReport<'a> {
-    const fn of(experiment: &'a Experiment, outcome: Option<&'a Outcome>) -> Self {
+    fn of(experiment: &'a Experiment, outcome: Option<&'a Outcome>) -> Self {
         let Experiment { id, title, paper, section, stand_in, .. } = experiment;
-        ExperimentReport { id, title, paper, section, stand_in, outcome }
+        ExperimentReport { id, title, paper, section, stand_in, tally: outcome.map(Outcome::tally), outcome }
     }
 }
 
@@ -279,6 +288,7 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
         }
         outcomes.push(outcome);
     }
+    let tally: Tally = outcomes.iter().map(Outcome::tally).sum();
     if output.json {
         let reports = experiments
             .iter()
@@ -286,13 +296,11 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
             .map(|(experiment, outcome)| ExperimentReport::of(experiment, Some(outcome)));
         out.json(&reports.collect::<Vec<_>>())?;
     } else if experiments.len() > 1 {
-        let count = |verdict| outcomes.iter().map(|outcome| outcome.count(verdict)).sum();
-        let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(count);
-        out.line(format!("\nall: {}", render::summary(counts)))?;
+        out.line(format!("\nall experiments\n{}", render::summary(&tally)))?;
     }
     out.finish()?;
-    let outside = outcomes.iter().any(|outcome| outcome.count(Verdict::Outside) > 0);
-    Ok(if outside { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    let is_outside = tally.together().outside > 0;
+    Ok(if is_outside { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
 fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, force: bool) -> Result<()> {
@@ -301,9 +309,10 @@ fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, for
     let report = ExperimentReport::of(experiment, Some(outcome));
     let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::new(e.to_string()))?;
     put(format!("{}.json", experiment.id), &(json + "\n"))?;
+    let footer = render::short_summary(&outcome.tally());
     for (n, figure) in outcome.figures.iter().enumerate() {
         let number = if outcome.figures.len() > 1 { format!("-{}", n + 1) } else { String::new() };
-        put(format!("{}{number}.svg", experiment.id), &render::svg(figure)?)?;
+        put(format!("{}{number}.svg", experiment.id), &render::svg_with_footer(figure, &footer)?)?;
     }
     Ok(())
 }

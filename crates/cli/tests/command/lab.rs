@@ -123,8 +123,8 @@ fn requests_on_modelled_disks() {
     bench.fails("trace replay files.trace --disk none", 1, &["no disk `none`", "eagle"]);
 }
 
-/// Promise: experiments are listed, run by name, and written as text, JSON and pictures; unknown
-/// names are refused.
+/// Promise: experiments are listed, run by name, and written as text, JSON and pictures, each of
+/// which counts fitted and held out figures apart; unknown names are refused.
 #[test]
 fn experiments() {
     let bench = Bench::new();
@@ -139,6 +139,13 @@ fn experiments() {
     let json = std::fs::read_to_string(bench.path("out/ffs-table1.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["outcome"]["tables"][0]["columns"][0]["name"], "organisation");
+    // One row of Table 1 was fitted, the others were held out.
+    assert_eq!(json["tally"]["fitted"]["held"], 1);
+    let held = json["tally"]["held_out"]["held"].as_u64().unwrap();
+    for line in ["fitted: 1 of 1 figures within tolerance".to_owned(), format!("held out: {held} of 6 ")] {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert!(svg.contains(&format!("fitted 1 of 1, held out {held} of 6")), "{svg}");
     bench.fails("lab run nonsense", 2, &["nonsense", "spindle lab list"]);
     bench.fails("lab run", 2, &["ID"]);
 }

@@ -8,7 +8,7 @@
 //! system, as far as it has the space.
 
 use crate::bench::process::Process;
-use crate::bench::subject::{Disk, Kind};
+use crate::bench::subject::{Kind, Subject};
 use crate::population::{FILES_PER_DIRECTORY, Sizes};
 use crate::{Error, Result};
 use rand::rngs::StdRng;
@@ -115,11 +115,6 @@ impl Ageing {
             names: 0,
             steps: 0,
         }
-    }
-
-    /// Sets the level up to which the disk is filled from now on.
-    pub const fn set_level(&mut self, level: f64) {
-        self.level = level;
     }
 
     /// Fills an empty file system up to the level, as a restore from tapes does: file after file.
@@ -324,28 +319,58 @@ impl Ageing {
     }
 }
 
-/// Returns a disk with a file system that was filled and used for some days.
-///
-/// # Errors
-/// As the file system.
-pub fn aged(
-    kind: &Kind,
-    disk: Disk,
-    seed: u64,
-    sizes: Sizes,
-    level: f64,
-    days: u32,
-) -> Result<Arc<MemoryDevice>> {
-    let store = Arc::new(MemoryDevice::new(disk.bytes()));
-    kind.make(&*store)?;
-    let subject = kind.open(store.clone(), Arc::new(ManualClock::at(0)), Settings::default())?;
-    let mut ageing = Ageing::new(seed, sizes, level);
-    ageing.fill(subject.fs())?;
-    for _ in 0..days {
-        ageing.day(subject.fs())?;
+/// A disk in use, whose file system is not mounted while it is looked at.
+pub struct DiskInUse {
+    kind: Kind,
+    store: Arc<MemoryDevice>,
+    ageing: Ageing,
+}
+
+impl DiskInUse {
+    /// Fills the new file system on `store` up to the level of `ageing`.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn filled(kind: &Kind, store: Arc<MemoryDevice>, ageing: Ageing) -> Result<Self> {
+        let mut disk = Self { kind: kind.clone(), store, ageing };
+        disk.mounted(|ageing, subject| ageing.fill(subject.fs()))?;
+        Ok(disk)
     }
-    subject.fs().unmount()?;
-    Ok(store)
+
+    /// Simulates use until so many days have passed in all, and returns the disk.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn on_day(&mut self, day: u32) -> Result<&MemoryDevice> {
+        self.mounted(|ageing, subject| {
+            while ageing.days < day {
+                ageing.day(subject.fs())?;
+            }
+            Ok(())
+        })?;
+        Ok(&self.store)
+    }
+
+    /// Simulates so many more days without a reserve, with disks that fill up to `level`, and
+    /// returns the disk.
+    ///
+    /// # Errors
+    /// As the file system.
+    pub fn without_reserve(&mut self, level: f64, days: u32) -> Result<&MemoryDevice> {
+        self.ageing.level = level;
+        self.mounted(|ageing, subject| {
+            subject.set_reserve(0)?;
+            (0..days).try_for_each(|_| ageing.day(subject.fs()))
+        })?;
+        Ok(&self.store)
+    }
+
+    fn mounted(&mut self, work: impl FnOnce(&mut Ageing, &Subject) -> Result<()>) -> Result<()> {
+        let clock = Arc::new(ManualClock::at(0));
+        let subject = self.kind.open(self.store.clone(), clock, Settings::default())?;
+        work(&mut self.ageing, &subject)?;
+        Ok(subject.fs().unmount()?)
+    }
 }
 
 fn name(number: u64) -> String {
@@ -366,6 +391,7 @@ pub fn used(fs: &dyn FileSystem) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::subject::Disk;
     use spindle_ffs::check::{Options, check};
 
     /// Promise: use keeps the level, goes on after an unmount, is the same for the same seed, and

@@ -11,7 +11,7 @@ use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
 use spindle_ffs::newfs::{Format, Parameters};
-use spindle_ffs::{Allocation, Ffs, OpenOptions};
+use spindle_ffs::{Allocation, Ffs, LogUse, OpenOptions};
 use spindle_vfs::FileKind;
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub struct Best {
     pub allocation: Allocation,
     /// When changes of names reach the disk.
     pub naming: Naming,
+    /// Whether they go through a log.
+    pub log: LogUse,
     /// Bytes of a transfer at most.
     pub cluster: u32,
 }
@@ -52,7 +54,13 @@ pub struct Streamed {
 impl Best {
     /// Returns the best for a disk.
     pub const fn on(disk: Disk) -> Self {
-        Self { disk, allocation: Allocation::Runs, naming: Naming::Delayed, cluster: CLUSTER }
+        Self {
+            disk,
+            allocation: Allocation::Runs,
+            naming: Naming::Delayed,
+            log: LogUse::Never,
+            cluster: CLUSTER,
+        }
     }
 
     /// Returns a new file system.
@@ -85,8 +93,13 @@ impl Best {
             ..DataSettings::clustered(cluster, pages)
         };
         let cache = Settings { naming: self.naming, data, ..Settings::default() };
-        let options =
-            OpenOptions { seed: Some(SEED), cache, allocation: self.allocation, ..OpenOptions::default() };
+        let options = OpenOptions {
+            seed: Some(SEED),
+            cache,
+            allocation: self.allocation,
+            log: self.log,
+            ..OpenOptions::default()
+        };
         Ok(Subject::Fast(Arc::new(Ffs::open(device, clock, &options)?)))
     }
 

@@ -2,25 +2,45 @@
 
 use spindle_cache::{DataSettings, Naming, Settings};
 
-/// Buffers of a VAX of 1984 in bytes: a tenth of its memory (Ousterhout and others, 1985, section
-/// 6: 200 to 400 KB).
+/// Memory of a VAX 11/750 of 1984 in MB: that of which a tenth is [`VAX_BUFFERS`].
+const VAX_MB: usize = 2;
+/// Buffers of 4.2BSD in bytes: a tenth of the memory (Ousterhout and others, 1985, section 6: 200
+/// to 400 KB).
 pub const VAX_BUFFERS: usize = 200 << 10;
+/// Buffers of a block of 1 KB that 4.1BSD has for each MB of memory (`startup` in its `machdep.c`).
+const OLD_BUFFERS_PER_MB: usize = 32;
 
-/// Returns the settings of 4.1BSD and 4.2BSD: blocks of `bsize` bytes move one by one, one is read
-/// ahead, names are written at once.
-pub fn bsd(bsize: usize) -> Settings {
+/// Returns the settings of the BSDs before clusters: blocks of `bsize` bytes move one by one, one
+/// is read ahead, names are written at once.
+fn bsd(bsize: usize, buffers: usize) -> Settings {
     Settings {
-        capacity_bytes: VAX_BUFFERS,
-        dirty_limit_bytes: VAX_BUFFERS,
+        capacity_bytes: buffers,
+        dirty_limit_bytes: buffers,
         naming: Naming::Synchronous,
         compaction: false,
-        data: DataSettings::old(bsize, VAX_BUFFERS),
+        data: DataSettings::old(bsize, buffers),
     }
+}
+
+/// Returns the settings of 4.1BSD, which has the old file system with blocks of 1 KB.
+pub fn bsd41() -> Settings {
+    bsd(1 << 10, VAX_MB * OLD_BUFFERS_PER_MB * 1024)
+}
+
+/// Returns the settings of the system on which the blocks of the file system still had 512 bytes;
+/// its buffers are taken to be as many as those of 4.1BSD.
+pub fn v32() -> Settings {
+    bsd(512, VAX_MB * OLD_BUFFERS_PER_MB * 512)
+}
+
+/// Returns the settings of 4.2BSD.
+pub fn bsd42(bsize: usize) -> Settings {
+    bsd(bsize, VAX_BUFFERS)
 }
 
 /// Returns the same hardware with clusters of `cluster_bytes` and all that came with them in 1991.
 pub fn clustered(cluster_bytes: usize) -> Settings {
-    Settings { data: DataSettings::clustered(cluster_bytes, VAX_BUFFERS), ..bsd(cluster_bytes) }
+    Settings { data: DataSettings::clustered(cluster_bytes, VAX_BUFFERS), ..bsd42(cluster_bytes) }
 }
 
 /// Memory of a `SPARCstation` 1 with 8 MB for pages of files, in bytes: what the kernel and its

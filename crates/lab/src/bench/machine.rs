@@ -20,8 +20,31 @@ pub struct Machine {
     pub drive: Arc<DriveDevice>,
     /// All disks.
     pub drives: Vec<Arc<DriveDevice>>,
-    /// Processor time of the page daemon in nanoseconds.
-    daemon: Arc<AtomicU64>,
+    spent: Arc<Spent>,
+}
+
+/// Processor time of some kinds of work in nanoseconds.
+#[derive(Default)]
+struct Spent {
+    reclaiming: AtomicU64,
+    copying: AtomicU64,
+    allocating: AtomicU64,
+}
+
+impl Spent {
+    fn of(&self, work: Work) -> Option<&AtomicU64> {
+        match work {
+            Work::Reclaim => Some(&self.reclaiming),
+            Work::Copy { .. } => Some(&self.copying),
+            Work::Allocate => Some(&self.allocating),
+            _ => None,
+        }
+    }
+
+    /// Returns the times so far: of the page daemon, of copying, and of finding space.
+    fn so_far(&self) -> [Time; 3] {
+        [&self.reclaiming, &self.copying, &self.allocating].map(|time| Time(time.load(Ordering::Relaxed)))
+    }
 }
 
 impl Machine {
@@ -61,12 +84,12 @@ impl Machine {
     ) -> Result<Self> {
         let host = Host::new(Library::built_in()?.host(host)?)?;
         let simulation = Simulation::new();
-        let daemon = Arc::new(AtomicU64::new(0));
-        let counted = daemon.clone();
+        let spent = Arc::new(Spent::default());
+        let counted = spent.clone();
         let price = move |work| {
             let cost = host.cost(work);
-            if work == Work::Reclaim {
-                counted.fetch_add(cost.0, Ordering::Relaxed);
+            if let Some(spent) = counted.of(work) {
+                spent.fetch_add(cost.0, Ordering::Relaxed);
             }
             cost
         };
@@ -75,7 +98,7 @@ impl Machine {
         let drives: Vec<_> = disks.into_iter().map(drive).collect();
         let none = || crate::Error::Contradiction("a machine without disks".into());
         let drive = drives.first().ok_or_else(none)?.clone();
-        Ok(Self { simulation, clock, drive, drives, daemon })
+        Ok(Self { simulation, clock, drive, drives, spent })
     }
 
     /// Runs a program on it until it ends, and returns its result.
@@ -108,14 +131,17 @@ impl Machine {
     /// # Errors
     /// The work's.
     pub fn measure(&self, bytes: u64, work: impl FnOnce() -> Result<()>) -> Result<Rate> {
-        let daemon = || Time(self.daemon.load(Ordering::Relaxed));
-        let (start, busy, freeing) = (self.simulation.now(), self.clock.busy(), daemon());
+        let (start, busy, before) = (self.simulation.now(), self.clock.busy(), self.spent.so_far());
         work()?;
+        let spent = self.spent.so_far();
+        let [daemon, copying, allocating] = std::array::from_fn(|n| spent[n] - before[n]);
         Ok(Rate {
             bytes,
             elapsed: self.simulation.now() - start,
             busy: self.clock.busy() - busy,
-            daemon: daemon() - freeing,
+            daemon,
+            copying,
+            allocating,
         })
     }
 }
@@ -131,6 +157,10 @@ pub struct Rate {
     pub busy: Time,
     /// The page daemon's part of the processor time.
     pub daemon: Time,
+    /// The part in which bytes were copied between program and system.
+    pub copying: Time,
+    /// The part in which space was found for new blocks.
+    pub allocating: Time,
 }
 
 impl Rate {

@@ -2,6 +2,7 @@
 //! measurements.
 
 pub mod ageing;
+pub mod at_once;
 pub mod best;
 pub mod era;
 pub mod load;

@@ -9,12 +9,13 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, Work};
 use spindle_sim::Time;
-use spindle_vfs::{FileKind, FileSystem, Ino, SetAttr};
+use spindle_vfs::{FileKind, FileSystem, Ino, Privilege, RenameMode, SetAttr};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 const SEED: u64 = 1991;
-/// Changes reach the disk after so much time at the latest: the `update` of the time.
-const UPDATE: Duration = Duration::from_secs(30);
+/// The time after which changes reach the disk at the latest: the `update` of the time.
+pub const UPDATE: Duration = Duration::from_secs(30);
 /// Bytes of a call.
 const REQUEST: usize = 8192;
 /// Bytes of each of the equal small files.
@@ -27,6 +28,8 @@ const FILES_IN_DIRECTORY: u32 = 25;
 pub enum Storm {
     /// Makes files of 1 KB in one directory.
     Create,
+    /// Gives each another name in the same directory.
+    Rename,
     /// Removes them.
     Remove,
     /// Unpacks an archive: directories, files of the sizes of 1993, and their times and modes.
@@ -51,6 +54,8 @@ struct Program<'a> {
     machine: &'a Machine,
     fs: &'a dyn FileSystem,
     process: Process<'a>,
+    /// Everything is made durable so often.
+    every: Duration,
     updated: Duration,
     operations: u32,
 }
@@ -59,7 +64,7 @@ impl Program<'_> {
     /// Counts an operation, and syncs if it is time.
     fn done(&mut self) -> Result<()> {
         self.operations += 1;
-        if self.machine.clock.monotonic() >= self.updated + UPDATE {
+        if self.machine.clock.monotonic() >= self.updated + self.every {
             self.fs.sync()?;
             self.updated = self.machine.clock.monotonic();
         }
@@ -81,10 +86,29 @@ impl Program<'_> {
                 let dir = self.process.create(root, "storm", FileKind::Directory)?;
                 (0..files).try_for_each(|n| self.create(dir, &name(n), SMALL).map(drop))
             }
-            Storm::Remove => {
+            Storm::Rename => {
                 let dir = self.fs.lookup(root, b"storm")?.ino;
                 (0..files).try_for_each(|n| {
-                    self.process.unlink(dir, &name(n))?;
+                    self.machine.clock.work(Work::Call);
+                    let (from, to) = (name(n), format!("renamed{n}"));
+                    let (mode, by) = (RenameMode::Replace, Privilege::User);
+                    self.fs.rename(dir, from.as_bytes(), dir, to.as_bytes(), mode, by)?;
+                    self.done()
+                })?;
+                self.fs.forget(dir, 1);
+                Ok(())
+            }
+            Storm::Remove => {
+                let dir = self.fs.lookup(root, b"storm")?.ino;
+                let mut names = Vec::new();
+                self.fs.readdir(dir, 0, &mut |entry| {
+                    if entry.kind == Some(FileKind::Regular) {
+                        names.push(String::from_utf8_lossy(entry.name).into_owned());
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                names.iter().try_for_each(|name| {
+                    self.process.unlink(dir, name)?;
                     self.done()
                 })?;
                 self.fs.forget(dir, 1);
@@ -99,7 +123,7 @@ impl Program<'_> {
                         let file = self.create(dir, &name(n), Sizes::Of1993.draw(&mut random))?;
                         self.machine.clock.work(Work::Call);
                         let set = SetAttr { perm: Some(0o640), ..SetAttr::default() };
-                        self.fs.setattr(file, &set, spindle_vfs::Privilege::User)?;
+                        self.fs.setattr(file, &set, Privilege::User)?;
                         self.done()?;
                     }
                 }
@@ -123,11 +147,18 @@ impl Program<'_> {
     }
 }
 
-/// Lets programs do this one after the other, with so many files each, on a new file system.
+/// Lets programs do this one after the other, with so many files each, on a new file system that
+/// makes everything durable so often: after each operation if `every` is zero.
 ///
 /// # Errors
 /// As the file system.
-pub fn weather(best: Best, host: &str, disk: &str, storms: &[Storm], files: u32) -> Result<Vec<Weathered>> {
+pub fn weather(
+    best: Best,
+    (host, disk): (&str, &str),
+    every: Duration,
+    storms: &[Storm],
+    files: u32,
+) -> Result<Vec<Weathered>> {
     let storms = storms.to_vec();
     Machine::new(host, disk, best.make()?)?.run(move |machine| {
         let subject = best.open(machine.drive.clone(), machine.clock.clone())?;
@@ -138,7 +169,7 @@ pub fn weather(best: Best, host: &str, disk: &str, storms: &[Storm], files: u32)
             let before = machine.drive.tally().writes;
             let process = Process::new(fs, &*machine.clock, REQUEST);
             let updated = machine.clock.monotonic();
-            let mut program = Program { machine, fs, process, updated, operations: 0 };
+            let mut program = Program { machine, fs, process, every, updated, operations: 0 };
             let rate = machine.measure(0, || {
                 program.carry_out(storm, files)?;
                 Ok(fs.sync()?)

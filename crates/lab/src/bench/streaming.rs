@@ -98,7 +98,7 @@ mod tests {
             host: "today",
             disk: "capricorn-massbus",
             kind,
-            cache: era::bsd(8192),
+            cache: era::bsd42(8192),
             file: 1 << 20,
             request: 8192,
         };

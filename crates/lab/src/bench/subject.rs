@@ -67,6 +67,11 @@ impl Kind {
         })
     }
 
+    /// Returns the original file system, with blocks of 512 bytes, as 32V has it.
+    pub const fn original(disk: Disk) -> Self {
+        Self::Old(spindle_v7::newfs::Parameters::new(spindle_v7::Format::V32, disk.bytes()))
+    }
+
     /// Returns the fast file system of 4.2BSD: blocks, fragments, a rotational delay in
     /// milliseconds, a reserve of 10 %.
     pub fn fast_1984(disk: Disk, bsize: u32, fsize: u32, rotdelay_ms: u32) -> Self {

@@ -1,9 +1,10 @@
 //! Beyond the papers: what our best settings make of the same disks.
 
+use crate::bench::at_once::at_once;
 use crate::bench::best::{Best, CLUSTER, Streamed};
 use crate::bench::machine::Rate;
 use crate::bench::media;
-use crate::bench::storm::{Storm, weather};
+use crate::bench::storm::{Storm, UPDATE, weather};
 use crate::bench::subject::Disk;
 use crate::population::Sizes;
 use crate::{Outcome, Progress, Result};
@@ -11,6 +12,7 @@ use spindle_cache::Naming;
 use spindle_device::Op;
 use spindle_ffs::Allocation;
 use spindle_report::outcome::{Cell, Column, Figure, Plot, Table};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A host whose processor takes no time to speak of.
 const TODAY: &str = "today";
@@ -84,7 +86,7 @@ impl Subject {
         rate.bytes_per_second() / self.kb
     }
 
-    fn deliver(&self, scale: Scale, progress: &mut dyn FnMut(&str)) -> Result<Delivered> {
+    fn deliver(&self, scale: Scale, progress: &dyn Fn(&str)) -> Result<Delivered> {
         let raw = |op| media::sequential(TODAY, self.disk, op, scale.file, CLUSTER as usize);
         let raw = [self.kb_per_second(raw(Op::Read)?), self.kb_per_second(raw(Op::Write)?)];
         let cylinders = scale.cylinders.unwrap_or(self.geometry.cylinders);
@@ -155,7 +157,8 @@ impl Subject {
         table
     }
 
-    fn storms(&self, scale: Scale, table: &mut Table) -> Result<()> {
+    /// Returns the rows of the storms.
+    fn storms(&self, scale: Scale) -> Result<Vec<[Cell; 7]>> {
         let cylinders = scale.cylinders.unwrap_or(self.geometry.cylinders);
         let best = Best::on(Disk { cylinders, ..self.geometry });
         let kinds = [
@@ -165,15 +168,16 @@ impl Subject {
             (Storm::RemoveTree, "remove the tree"),
         ];
         let storms = kinds.map(|(storm, _)| storm);
-        let run = |naming| weather(Best { naming, ..best }, self.host, self.disk, &storms, scale.files);
+        let run =
+            |naming| weather(Best { naming, ..best }, (self.host, self.disk), UPDATE, &storms, scale.files);
         let [synchronous, delayed] = [run(Naming::Synchronous)?, run(Naming::Delayed)?];
-        for ((_, name), (old, new)) in kinds.iter().zip(synchronous.iter().zip(&delayed)) {
+        let rows = kinds.iter().zip(synchronous.iter().zip(&delayed)).map(|((_, name), (old, new))| {
             let per_second = |n: u32, seconds: f64| f64::from(n) / seconds.max(1e-9);
             let [slow, fast] =
                 [old, new].map(|found| per_second(found.operations, found.elapsed.as_secs_f64()));
             #[allow(clippy::cast_precision_loss)] // Thousands.
             let writes = [old.writes as f64, new.writes as f64];
-            table.row([
+            [
                 format!("{name}, {}", self.disk).into(),
                 f64::from(old.operations).into(),
                 slow.into(),
@@ -181,9 +185,9 @@ impl Subject {
                 (fast / slow).into(),
                 writes[0].into(),
                 writes[1].into(),
-            ]);
-        }
-        Ok(())
+            ]
+        });
+        Ok(rows.collect())
     }
 }
 
@@ -194,11 +198,13 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
 
 fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     const STEPS: u64 = 20;
-    let mut step = 0;
-    let mut report = |what: &str| {
-        progress.at(step, STEPS, what);
-        step += 1;
-    };
+    let step = AtomicU64::new(0);
+    let report = |what: &str| progress.at(step.fetch_add(1, Ordering::Relaxed), STEPS, what);
+    let found = at_once(&SUBJECTS, |_, subject| {
+        let delivered = subject.deliver(scale, &report)?;
+        report("storms of small files");
+        Ok((subject.table(&delivered), subject.figure(&delivered), subject.storms(scale)?))
+    })?;
     let mut tables = Vec::new();
     let mut figures = Vec::new();
     let columns = [
@@ -215,12 +221,12 @@ fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
         columns.map(|name| Column::new(name, 0)),
     );
     storms.columns[4].decimals = 1;
-    for subject in &SUBJECTS {
-        let delivered = subject.deliver(scale, &mut report)?;
-        tables.push(subject.table(&delivered));
-        figures.push(subject.figure(&delivered));
-        report("storms of small files");
-        subject.storms(scale, &mut storms)?;
+    for (table, figure, rows) in found {
+        tables.push(table);
+        figures.push(figure);
+        for row in rows {
+            storms.row(row);
+        }
     }
     tables.push(storms);
     Ok(Outcome { tables, figures, findings: FINDINGS.map(String::from).to_vec() })

@@ -9,7 +9,7 @@ use crate::{Error, Outcome, Progress, Result};
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_report::outcome::{Column, Comparison, Figure, Plot, Series, Table};
+use spindle_report::outcome::{Column, Comparison, Evidence, Figure, Note, Plot, Published, Series, Table};
 use spindle_vfs::{FileKind, Ino};
 use std::sync::Arc;
 
@@ -21,9 +21,18 @@ const BEST_BYTES: u64 = 13 << 20;
 const WORST_BYTES: u64 = 16 << 20;
 /// 85 % of all space, of which 10 % are reserved.
 const LEVEL: f64 = 0.85 / 0.9;
-const BEST_NOTE: &str = "An extent ends where a cylinder group does or has its inodes; how large these were is not stated. The table \
-    below has other sizes.";
-const WORST_NOTE: &str = "How long and by whom /home had been used is not stated; the longer, the smaller.";
+const BEST_NOTE: Note = Note::new(
+    "An extent ends where a cylinder group does or has its inodes; how large these were is not stated. The table below has other \
+     sizes.",
+    1.0,
+    2.5,
+);
+const WORST_NOTE: Note = Note::new(
+    "How long and by whom /home had been used is not stated; the longer, the smaller. Here it is a year; the rows above are of \
+     less.",
+    0.4,
+    1.0,
+);
 /// Days of use until a /home is "heavily fragmented", and the days between two looks at it.
 const DAYS: u32 = 364;
 const LOOK: u32 = 28;
@@ -89,15 +98,14 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     let over_time = worst(progress)?;
     let after = |days: u32| over_time.iter().find(|p| p.0 >= f64::from(days)).map_or(0.0, |p| p.1);
     let mut table = Table::new("Mean size of extents", ["file", "KB"].map(|name| Column::new(name, 0)));
-    table.row([
-        "13 MB on an empty partition".into(),
-        Comparison::new(1536.0, best(0)?, 0.15).because(BEST_NOTE).into(),
-    ]);
-    for days in [28, 56, 182, 364] {
-        table.row([
-            format!("16 MB in the last 15 % of a /home used for {days} days").into(),
-            Comparison::new(62.0, after(days), 0.15).because(WORST_NOTE).into(),
-        ]);
+    let predicted = |paper, ours| Comparison::new(Evidence::Predicted, paper, ours);
+    let empty = predicted(Published::amount(1536.0, 102.4), best(0)?);
+    table.row(["13 MB on an empty partition".into(), empty.because(BEST_NOTE).into()]);
+    for days in [28, 56, 182, DAYS] {
+        let found = after(days);
+        let name = format!("16 MB in the last 15 % of a /home used for {days} days");
+        let compared = || predicted(Published::amount(62.0, 1.0), found).because(WORST_NOTE);
+        table.row([name.into(), if days == DAYS { compared().into() } else { found.into() }]);
     }
     let mut groups = Table::new(
         "The file of 13 MB on partitions with other groups",

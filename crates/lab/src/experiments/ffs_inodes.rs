@@ -1,7 +1,6 @@
 //! Disk accesses for inodes when a large directory is listed (1984 paper, section 4).
 
 use crate::bench::ageing::Ageing;
-
 use crate::bench::process::Process;
 use crate::bench::subject::{Disk, Kind};
 use crate::bench::tap::Tap;
@@ -10,7 +9,7 @@ use crate::{Outcome, Progress, Result};
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice, Op};
-use spindle_report::outcome::{Cell, Column, Comparison, Table};
+use spindle_report::outcome::{Cell, Column, Comparison, Evidence, Note, Published, Table};
 use spindle_vfs::{FileKind, Ino};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,8 +28,9 @@ const LEVEL: f64 = 0.75;
 /// The buffers of a VAX of the time in bytes.
 const CACHE: usize = 400 << 10;
 /// What the paper says disk accesses are cut by, for directories and files.
-const PAPER: [f64; 2] = [2.0, 8.0];
-const NOTE: &str = "The paper says neither how many entries were listed, nor the block size, nor how much memory buffers had.";
+const PAPER: [Published; 2] = [Published::ratio(2.0, 1.0), Published::ratio(8.0, 1.0)];
+const UNKNOWN: &str = "The paper says neither how many entries were listed, nor the block size, nor how much memory buffers had.";
+const NOTES: [Note; 2] = [Note::new(UNKNOWN, 0.6, 1.0), Note::new(UNKNOWN, 0.8, 2.6)];
 
 /// The days on which the entries are made.
 #[derive(Clone, Copy, Debug)]
@@ -145,8 +145,9 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
             accesses.row([history.into(), (*name).into()].into_iter().chain(cells));
             if n > 0 && matches!(how, History::OverAMonth) {
                 let factors = [0, 1].map(|i| old[i] as f64 / counts[i] as f64);
-                let cells = [0, 1].map(|i| Comparison::new(PAPER[i], factors[i], 0.10).into());
-                cut.row([(*name).into()].into_iter().chain(cells)).explain(NOTE);
+                let compared = |i: usize| Comparison::new(Evidence::Predicted, PAPER[i], factors[i]);
+                let cells = [0, 1].map(|i| compared(i).because(NOTES[i].clone()).into());
+                cut.row([(*name).into()].into_iter().chain(cells));
             }
         }
     }

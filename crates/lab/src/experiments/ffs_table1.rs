@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use spindle_cache::Settings;
 use spindle_clock::ManualClock;
 use spindle_device::{Device, MemoryDevice};
-use spindle_report::outcome::{Cell, Column, Comparison, Figure, Plot, Table};
+use spindle_report::outcome::{Cell, Column, Comparison, Evidence, Figure, Note, Plot, Published, Table};
 use spindle_v7::Format;
 use spindle_vfs::FileKind;
 use std::sync::Arc;
@@ -27,7 +27,11 @@ const ENDS: u64 = 32_600_000;
 const PAPER: [f64; 8] = [0.0, 4.2, 6.9, 11.8, 22.4, 45.6, 6.9, 11.8];
 /// The row from which the number of files is computed.
 const CALIBRATED: usize = 1;
-const ABOUT: &str = "The paper gives no figure here; it says \"about the same\" as the old file system's.";
+const ABOUT: Note = Note::new(
+    "The paper gives no figure here; it says \"about the same\" as the old file system's.",
+    0.8,
+    1.2,
+);
 /// Bytes of a file too large for the published sizes, which end at 512 KiB.
 const LARGE: u64 = (1 << 20) + 12_345;
 /// Bytes of data put into real file systems, few enough for a root with 125 directories, and a disk
@@ -104,13 +108,14 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
         let waste = found.percent_waste(&usage);
         wastes.push(waste);
         let cell = match PAPER.get(n) {
-            Some(_) if n == CALIBRATED => Cell::Number(waste),
+            // Without any separation nothing can be wasted.
+            Some(0.0) | None => waste.into(),
             Some(&paper) => {
-                let comparison = Comparison::new(paper, waste, 0.15);
+                let evidence = if n == CALIBRATED { Evidence::Fitted } else { Evidence::HeldOut };
+                let comparison = Comparison::new(evidence, Published::amount(paper, 0.1), waste);
                 let fast = matches!(organisation, Organisation::Fast { .. });
                 if fast { comparison.because(ABOUT).into() } else { comparison.into() }
             }
-            None => waste.into(),
         };
         let parts = [usage.inodes, usage.indirect, usage.maps].map(|bytes| Cell::Number(mb(bytes)));
         let row = [organisation.to_string().into(), mb(usage.total()).into(), cell, plain[n].into()];

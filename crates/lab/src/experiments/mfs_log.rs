@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use spindle_cache::Settings;
 use spindle_clock::{Clock, Work};
 use spindle_mfs::{LogUnits, Mfs};
-use spindle_report::outcome::{Column, Comparison, Table};
+use spindle_report::outcome::{Column, Comparison, Evidence, Published, Table};
 use spindle_sim::Time;
 use spindle_vfs::{FileKind, FileSystem, Ino, Privilege, SetAttr};
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
                 }
             }
             cells.push(if m == PAPER || m == OURS {
-                Comparison::at_most(0.0, seek).into()
+                Comparison::new(Evidence::Predicted, Published::at_most(0.0), seek).into()
             } else {
                 seek.into()
             });
@@ -303,7 +303,7 @@ mod tests {
         for table in &outcome.tables[1..=DISKS.len()] {
             for way in [PAPER, OURS] {
                 let row = &table.rows[way];
-                assert_eq!(row.cells.last().and_then(|cell| row.verdict(cell)), Some(Verdict::Held));
+                assert_eq!(row.cells.last().and_then(Cell::verdict), Some(Verdict::Held));
             }
             let at_once = |way: usize| number(&table.rows[way].cells[1]);
             assert!(at_once(OURS) < 0.7 * at_once(PAPER), "{table:?}");

@@ -111,7 +111,7 @@ fn line(out: &mut String, fields: impl IntoIterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Column, Comparison};
+    use crate::outcome::{Column, Comparison, Evidence, Published};
 
     /// Promise: each kind of cell has its numbers in columns of their own, and texts are quoted if
     /// necessary.
@@ -119,7 +119,8 @@ mod tests {
     fn cells() {
         let mut table = Table::new("t", ["what", "here", "then"].map(|name| Column::new(name, 0)));
         let here = Measured::new(1234.5, 0).of(Some(0.25));
-        table.row(["a, \"b\"".into(), here.into(), Comparison::new(2.0, 1.0, 0.1).into()]);
+        let compared = Comparison::new(Evidence::Predicted, Published::amount(2.0, 1.0), 1.0);
+        table.row(["a, \"b\"".into(), here.into(), compared.into()]);
         table.row(["c".into(), Measured::new(2.0, 0).within(0.5).into(), Cell::Empty]);
         table.row(["d".into(), "text".into(), 7.0.into()]);
         let expected = "what,here,here share,here deviation,then,then paper\r\n\

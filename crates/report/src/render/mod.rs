@@ -10,11 +10,11 @@ mod table;
 pub use cells::{Cells, cells};
 pub use csv::{csv, figure_csv};
 pub use plot::plot;
-pub use svg::svg;
-pub(crate) use table::measured;
+pub use svg::{svg, svg_with_footer};
 pub use table::{in_lines, table};
+pub(crate) use table::{measured, noted};
 
-use crate::outcome::Verdict;
+use crate::outcome::{Evidence, Tally, Verdicts};
 use crate::{Outcome, Section};
 use std::fmt::Write;
 
@@ -44,10 +44,10 @@ pub fn text(outcome: &Outcome) -> String {
     for finding in &outcome.findings {
         line(&wrapped(&format!("- {finding}"), "  "));
     }
-    let counts = [Verdict::Held, Verdict::Explained, Verdict::Outside].map(|verdict| outcome.count(verdict));
-    if counts != [0; 3] {
+    let tally = outcome.tally();
+    if tally.together().all() > 0 {
         line("");
-        line(&summary(counts));
+        line(&summary(&tally));
     }
     out
 }
@@ -76,17 +76,34 @@ fn repeats_title(section: &Section) -> bool {
     titles.next() == Some(&section.title)
 }
 
-/// Summarises comparisons in one line: held, explained, outside.
+/// Summarises comparisons, with a line for each kind of evidence that there is.
 #[must_use]
-pub fn summary([held, explained, outside]: [usize; 3]) -> String {
-    let mut out = format!("{} of {} figures within tolerance", held, held + explained + outside);
-    if explained > 0 {
-        let _ = write!(out, ", {explained} outside and explained");
-    }
-    if outside > 0 {
-        let _ = write!(out, ", {outside} outside");
-    }
-    out
+pub fn summary(tally: &Tally) -> String {
+    let lines = Evidence::ALL.into_iter().filter_map(|evidence| {
+        let Verdicts { held, explained, outside } = tally.by(evidence);
+        let all = tally.by(evidence).all();
+        let mut line = format!("{}: {held} of {all} figures within tolerance", evidence.name());
+        if explained > 0 {
+            let _ = write!(line, ", {explained} outside and explained");
+        }
+        if outside > 0 {
+            let _ = write!(line, ", {outside} outside");
+        }
+        (all > 0).then_some(line)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the same in one short line, such as below a figure; nothing without comparisons.
+#[must_use]
+pub fn short_summary(tally: &Tally) -> String {
+    let parts = Evidence::ALL.into_iter().filter_map(|evidence| {
+        let verdicts = tally.by(evidence);
+        let all = verdicts.all();
+        (all > 0).then(|| format!("{} {} of {all}", evidence.name(), verdicts.held))
+    });
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() { String::new() } else { format!("figures within tolerance: {}", parts.join(", ")) }
 }
 
 /// Wraps text at blanks to lines of [`WIDTH`]; the lines after the first begin with `indent`.
@@ -113,6 +130,22 @@ pub fn wrapped(text: &str, indent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Promise: each kind of evidence is counted in a line of its own, and left out where there is
+    /// none.
+    #[test]
+    fn summaries() {
+        let tally = Tally {
+            fitted: Verdicts { held: 3, explained: 1, outside: 0 },
+            predicted: Verdicts { held: 2, explained: 0, outside: 1 },
+            ..Tally::default()
+        };
+        let expected = "fitted: 3 of 4 figures within tolerance, 1 outside and explained\n\
+                        predicted: 2 of 3 figures within tolerance, 1 outside";
+        assert_eq!(summary(&tally), expected);
+        assert_eq!(short_summary(&tally), "figures within tolerance: fitted 3 of 4, predicted 2 of 3");
+        assert_eq!(short_summary(&Tally::default()), "");
+    }
 
     /// Promise: no line is longer than the width unless a word is, and no word is lost.
     #[test]

@@ -11,6 +11,8 @@ const SIZE: (u32, u32) = (800, 480);
 /// Font sizes; the library uses them as line heights.
 const TITLE: u32 = 22;
 const LABEL: u32 = 18;
+/// Height of a line of text below the chart.
+const FOOTER: u32 = 32;
 /// Maximum number of letters below the chart.
 const COLUMNS: usize = 80;
 /// Colours that most people can distinguish, also in print (Okabe and Ito).
@@ -33,10 +35,22 @@ type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 /// # Errors
 /// [`Error`] of the drawing library.
 pub fn svg(figure: &Figure) -> Result<String> {
+    svg_with_footer(figure, "")
+}
+
+/// Returns a figure as the text of an SVG file, with a line of text below.
+///
+/// # Errors
+/// [`Error`] of the drawing library.
+pub fn svg_with_footer(figure: &Figure, footer: &str) -> Result<String> {
     let mut out = String::new();
     {
-        let area = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
-        let drawn = area.fill(&WHITE).map_err(Into::into).and_then(|()| match &figure.plot {
+        let height = if footer.is_empty() { 0 } else { FOOTER };
+        let whole = SVGBackend::with_string(&mut out, (SIZE.0, SIZE.1 + height)).into_drawing_area();
+        let (area, below) = whole.split_vertically(SIZE.1);
+        let style = ("sans-serif", LABEL).into_font();
+        let filled = whole.fill(&WHITE).and_then(|()| below.draw(&Text::new(footer, (12, 2), style)));
+        let drawn = filled.map_err(Into::into).and_then(|()| match &figure.plot {
             Plot::Lines { x, y, series } => lines(&area, &figure.title, x, y, series),
             Plot::Cumulative { x, unit, y, series, marks } => {
                 cumulative(&area, &figure.title, (x, *unit, y), series, marks)
@@ -44,7 +58,7 @@ pub fn svg(figure: &Figure) -> Result<String> {
             Plot::Bars { y, groups, series } => bars(&area, &figure.title, y, groups, series),
         });
         drawn
-            .and_then(|()| Ok(area.present()?))
+            .and_then(|()| Ok(whole.present()?))
             .map_err(|why| Error { figure: figure.title.clone(), why: why.to_string() })?;
     }
     out.push('\n');
@@ -235,6 +249,8 @@ mod tests {
             let drawn = svg(&figure).unwrap();
             assert_eq!(drawn, svg(&figure).unwrap());
             assert!(names.iter().all(|name| drawn.contains(name)) && drawn.contains("a title"), "{drawn}");
+            let below = svg_with_footer(&figure, "2 of 3").unwrap();
+            assert!(below.contains("2 of 3") && below.contains("a title"), "{below}");
         }
     }
 }

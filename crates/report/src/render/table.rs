@@ -1,9 +1,9 @@
 //! Tables as aligned text. A column with comparisons becomes three: the paper's figure, ours, and
-//! the ratio. A ratio outside its tolerance is marked with `!`, and with the number of its note in
-//! brackets if there is one.
+//! the ratio. An `f` or `h` after the ratio says that ours was fitted or held out. A ratio outside
+//! its tolerance is marked with `!`, and with the number of its note in brackets if there is one.
 
 use super::{WIDTH, wrapped};
-use crate::outcome::{Cell, Column, Measured, Row, Table, Verdict};
+use crate::outcome::{Cell, Column, Measured, Note, Row, Table, Verdict};
 use std::fmt::Write;
 
 const GAP: &str = "  ";
@@ -17,7 +17,7 @@ type Line = Vec<Vec<String>>;
 /// Returns a table as text, with its notes below.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let mut notes: Vec<&str> = Vec::new();
+    let mut notes: Vec<&Note> = Vec::new();
     let triple: Vec<bool> = (0..table.columns.len())
         .map(|c| table.rows.iter().any(|row| matches!(row.cells[c], Cell::Compared(_))))
         .collect();
@@ -47,10 +47,15 @@ pub fn table(table: &Table) -> String {
         out.push('\n');
     }
     for (n, note) in notes.iter().enumerate() {
-        out.push_str(&wrapped(&format!("[{}] {note}", n + 1), "    "));
+        out.push_str(&wrapped(&format!("[{}] {}", n + 1, noted(note)), "    "));
         out.push('\n');
     }
     out
+}
+
+/// Returns a note with the ratios that it explains.
+pub(crate) fn noted(note: &Note) -> String {
+    format!("{} (Explains ratios from {:.2} to {:.2}.)", note.text, note.ratios.start(), note.ratios.end())
 }
 
 /// Returns the columns of each block of a table. One that is too wide is continued below, with its
@@ -124,8 +129,8 @@ fn push_block(
 }
 
 /// Returns the texts of a row; adds its notes to `notes`.
-fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
-    let mut mark = |note: &'a str| {
+fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a Note>) -> Line {
+    let mut mark = |note: &'a Note| {
         let known = notes.iter().position(|&other| other == note);
         let n = known.unwrap_or_else(|| {
             notes.push(note);
@@ -133,30 +138,22 @@ fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a str>) -> Line {
         });
         format!(" [{}]", n + 1)
     };
-    let row_mark = row.note.as_deref().map(&mut mark).unwrap_or_default();
-    let mut cells = Vec::new();
-    for (cell, column) in row.cells.iter().zip(&table.columns) {
-        let mut parts = match cell {
-            Cell::Empty => vec![String::new()],
-            Cell::Text(text) => vec![text.clone()],
-            Cell::Number(number) => vec![digits(*number, column)],
-            Cell::Measured(found) => vec![measured(found)],
-            Cell::Compared(found) => {
-                let mut ratio = format!("{:.2}", found.ratio());
-                if row.verdict(cell) != Some(Verdict::Held) {
-                    ratio.push('!');
-                }
-                ratio.push_str(&found.note.as_deref().map(&mut mark).unwrap_or_default());
-                let paper = format!("{}{}", found.sense.sign(), digits(found.paper, column));
-                vec![paper, digits(found.ours, column), ratio]
+    let cells = row.cells.iter().zip(&table.columns).map(|(cell, column)| match cell {
+        Cell::Empty => vec![String::new()],
+        Cell::Text(text) => vec![text.clone()],
+        Cell::Number(number) => vec![digits(*number, column)],
+        Cell::Measured(found) => vec![measured(found)],
+        Cell::Compared(found) => {
+            let mut ratio = format!("{:.2}{}", found.ratio(), found.evidence.letter());
+            if found.verdict() != Verdict::Held {
+                ratio.push('!');
             }
-        };
-        if cells.is_empty() {
-            parts[0].push_str(&row_mark);
+            ratio.push_str(&found.shown_note().map(&mut mark).unwrap_or_default());
+            let paper = format!("{}{}", found.sense.sign(), digits(found.paper, column));
+            vec![paper, digits(found.ours, column), ratio]
         }
-        cells.push(parts);
-    }
-    cells
+    });
+    cells.collect()
 }
 
 fn digits(number: f64, column: &Column) -> String {
@@ -285,7 +282,7 @@ fn push(out: &mut String, cells: impl IntoIterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Comparison;
+    use crate::outcome::{Comparison, Evidence, Published};
 
     /// Promise: a cell may have any length; its column is as wide.
     #[test]
@@ -350,29 +347,37 @@ opened  {}  {}
         assert_eq!(text, expected, "{text}");
     }
 
-    /// Promise: columns are aligned, comparisons show paper or bound, ours and ratio, and
-    /// deviations are marked and explained once.
+    /// Promise: columns are aligned, comparisons show paper or bound, ours, ratio and evidence, and
+    /// deviations are marked and explained once, with their bounds.
     #[test]
     fn columns_are_aligned() {
         let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
-        found.row(["old".into(), Comparison::new(29.0, 30.0, 0.15).into()]);
-        found.row(["new".into(), Comparison::new(466.0, 300.0, 0.15).into()]).explain("the bus");
-        found.row(["newer".into(), Comparison::new(466.0, 300.0, 0.15).because("the bus").into()]);
-        found.row(["best".into(), Comparison::at_least(300.0, 466.0).into()]);
+        let rate = |paper| Published::amount(paper, 1.0);
+        let bus = || Note::new("The bus.", 0.6, 0.8);
+        let near = Comparison::new(Evidence::Fitted, rate(29.0), 30.0).because(bus());
+        found.row(["old".into(), near.into()]);
+        found.row([
+            "new".into(),
+            Comparison::new(Evidence::HeldOut, rate(466.0), 300.0).because(bus()).into(),
+        ]);
+        let newer = Comparison::new(Evidence::Predicted, rate(466.0), 300.0).because(bus());
+        found.row(["newer".into(), newer.into()]);
+        let best = Comparison::new(Evidence::Predicted, Published::at_least(300.0), 466.0);
+        found.row(["best".into(), best.into()]);
         found.row(["ours".into(), 7.0.into()]);
         let text = table(&found);
         let expected = "\
 Rates
 
-system            KB/s
-         paper  ours  ratio
--------  ----------------------
-old         29    30  1.03
-new [1]    466   300  0.64!
-newer      466   300  0.64! [1]
-best      ≥300   466  1.55
-ours               7
-[1] the bus
+system           KB/s
+        paper  ours  ratio
+------  -----------------------
+old        29    30  1.03f
+new       466   300  0.64h! [1]
+newer     466   300  0.64! [1]
+best     ≥300   466  1.55
+ours              7
+[1] The bus. (Explains ratios from 0.60 to 0.80.)
 ";
         assert_eq!(text, expected, "{text}");
     }

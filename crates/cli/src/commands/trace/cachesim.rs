@@ -7,6 +7,7 @@ use crate::progress::Progress;
 use crate::text::parse_bytes;
 use spindle_cachesim::replacement::PolicyName;
 use spindle_cachesim::{CacheGrid, Cell, Extras, Simulated, Write, paper, simulate, table};
+use spindle_report::outcome::Evidence;
 use spindle_report::{Outcome, render};
 use spindle_trace::Source;
 use spindle_trace::format::Columns;
@@ -138,7 +139,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let source = || super::open(&args.trace, Columns::NUMBERS);
     let (simulated, outcome) = if let Some(paper) = args.paper {
         let simulated = pass(source()?, &paper::grids(), "simulating")?;
-        let outcome = paper::outcome(&simulated, paper == Paper::Beside);
+        let outcome = paper::outcome(&simulated, (paper == Paper::Beside).then_some(Evidence::Predicted));
         (simulated, outcome)
     } else {
         let (lanes, rows) = lanes(args)?;
