@@ -79,17 +79,18 @@ impl std::fmt::Debug for Placement {
 impl Placement {
     /// Keeps the calling thread on the CPU of a queue, if it may run there.
     pub(crate) fn new(queue: &Queue) -> Self {
-        let own = (usize::from(queue.number) < CpuSet::MAX_CPU).then(|| {
-            let mut own = CpuSet::new();
-            own.set(queue.number.into());
-            own
-        });
+        let number = usize::from(queue.number);
         let all = sched_getaffinity(None).ok();
-        // A CPU that is off or forbidden asks nothing.
-        let cpus = own.zip(all).filter(|(own, _)| sched_setaffinity(None, own).is_ok());
+        // The user may have kept the daemon from a CPU, and one that is off asks nothing.
+        let all = all.filter(|all| number < CpuSet::MAX_CPU && all.is_set(number));
+        let cpus = all.and_then(|all| {
+            let mut own = CpuSet::new();
+            own.set(number);
+            sched_setaffinity(None, &own).is_ok().then_some([own, all])
+        });
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let yielding = Yielding::new(Arc::clone(&clock));
-        Self { clock, cpus: cpus.map(<[CpuSet; 2]>::from), roams_until: None, yielding }
+        Self { clock, cpus, roams_until: None, yielding }
     }
 
     /// Prepares to answer a request, and notes how long it has waited.
@@ -248,6 +249,20 @@ mod tests {
             clock.advance(1);
             placement.hand_over();
             assert!(cpus() == own);
+        });
+    }
+
+    /// Promise: a thread runs on no CPU from which the user has kept the program.
+    #[test]
+    fn forbidden_cpus_are_not_used() {
+        in_thread(|| {
+            let mut only = CpuSet::new();
+            only.set(0);
+            sched_setaffinity(None, &only).unwrap();
+            for queue in crate::queues().unwrap() {
+                Placement::new(&queue).expect(Pace::Ahead);
+                assert!(sched_getaffinity(None).unwrap() == only);
+            }
         });
     }
 
