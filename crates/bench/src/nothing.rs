@@ -83,9 +83,9 @@ struct Node {
     attr: Attr,
     parent: Ino,
     target: Box<[u8]>,
-    names: HashMap<Arc<[u8]>, u64>,
-    /// The entries in the order of creation, by cookie.
-    entries: BTreeMap<u64, (Arc<[u8]>, Ino)>,
+    names: HashMap<Arc<[u8]>, Ino>,
+    /// The names in the order of creation.
+    entries: BTreeMap<Ino, Arc<[u8]>>,
 }
 
 /// The file system.
@@ -116,10 +116,9 @@ impl Nothing {
     fn remove(&self, dir: Ino, name: &[u8]) -> Outcome<()> {
         let nodes = &mut *self.nodes.write();
         let parent = nodes.get_mut(&dir).ok_or(Error::Stale)?;
-        let cookie = parent.names.remove(name).ok_or(Error::NotFound)?;
-        if let Some((_, ino)) = parent.entries.remove(&cookie) {
-            nodes.remove(&ino);
-        }
+        let ino = parent.names.remove(name).ok_or(Error::NotFound)?;
+        parent.entries.remove(&ino);
+        nodes.remove(&ino);
         Ok(())
     }
 }
@@ -222,7 +221,7 @@ impl FileSystem for Nothing {
         let ino = match name {
             b"." => dir,
             b".." => parent.parent,
-            name => parent.names.get(name).map(|cookie| parent.entries[cookie].1).ok_or(Error::NotFound)?,
+            name => *parent.names.get(name).ok_or(Error::NotFound)?,
         };
         nodes.get(&ino).map(|node| node.attr.clone()).ok_or(Error::Stale)
     }
@@ -240,11 +239,10 @@ impl FileSystem for Nothing {
         sink: &mut dyn FnMut(&DirEntry<'_>) -> ControlFlow<()>,
     ) -> Outcome<()> {
         self.look(dir, |node| {
-            let dots: [(&[u8], Ino); 2] = [(b".", dir), (b"..", node.parent)];
-            let dots = (1..).zip(dots);
-            let others =
-                node.entries.range(from + 1..).map(|(&cookie, (name, ino))| (cookie, (&name[..], *ino)));
-            for (next, (name, ino)) in dots.filter(|&(next, _)| next > from).chain(others) {
+            let dots: [(u64, &[u8], Ino); 2] = [(1, b".", dir), (2, b"..", node.parent)];
+            let dots = dots.into_iter().filter(|&(next, ..)| next > from);
+            let others = node.entries.range(Ino(from + 1)..).map(|(&ino, name)| (ino.0, &name[..], ino));
+            for (next, name, ino) in dots.chain(others) {
                 if sink(&DirEntry { name, ino, kind: None, next }).is_break() {
                     return;
                 }
@@ -258,13 +256,13 @@ impl FileSystem for Nothing {
         if parent.names.contains_key(name) {
             return Err(Error::Exists);
         }
-        let ino = self.next.fetch_add(1, Ordering::Relaxed);
+        let ino = Ino(self.next.fetch_add(1, Ordering::Relaxed));
         let name: Arc<[u8]> = name.into();
         parent.names.insert(Arc::clone(&name), ino);
-        parent.entries.insert(ino, (name, Ino(ino)));
-        let made = Node::new(Ino(ino), dir, node, self.clock.now());
+        parent.entries.insert(ino, name);
+        let made = Node::new(ino, dir, node, self.clock.now());
         let attr = made.attr.clone();
-        nodes.insert(Ino(ino), made);
+        nodes.insert(ino, made);
         Ok(attr)
     }
 
