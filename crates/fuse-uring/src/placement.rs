@@ -58,7 +58,6 @@ pub struct Placement {
 }
 
 struct Yielding {
-    clock: Arc<dyn Clock>,
     /// The `schedstat` of the thread: nanoseconds that it ran and waited for its turn, and turns.
     schedstat: File,
     is_idle: bool,
@@ -66,7 +65,7 @@ struct Yielding {
     looked: Duration,
     waited: Duration,
     /// The usual policy stays until then.
-    paused_until: Duration,
+    paused_until: Option<Duration>,
     pause: Duration,
 }
 
@@ -88,15 +87,13 @@ impl Placement {
             own.set(number);
             sched_setaffinity(None, &own).is_ok().then_some([own, all])
         });
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let yielding = Yielding::new(Arc::clone(&clock));
-        Self { clock, cpus, roams_until: None, yielding }
+        Self { clock: Arc::new(SystemClock), cpus, roams_until: None, yielding: Yielding::new() }
     }
 
     /// Prepares to answer a request, and notes how long it has waited.
     pub(crate) fn take_over(&mut self) {
         if let Some(yielding) = &mut self.yielding {
-            yielding.note_request();
+            yielding.note_request(self.clock.monotonic());
         }
     }
 
@@ -117,14 +114,15 @@ impl Placement {
 
     /// Prepares to hand in answers and to wait.
     pub(crate) fn hand_over(&mut self) {
-        if let (Some(until), Some([own, _])) = (self.roams_until, &self.cpus) {
-            if self.clock.monotonic() < until || sched_setaffinity(None, own).is_err() {
+        let is_over = |until: Option<Duration>| until.is_none_or(|until| self.clock.monotonic() >= until);
+        if let (Some(_), Some([own, _])) = (self.roams_until, &self.cpus) {
+            if !is_over(self.roams_until) || sched_setaffinity(None, own).is_err() {
                 return;
             }
             self.roams_until = None;
         }
         if let Some(yielding) = &mut self.yielding
-            && !yielding.is_paused()
+            && is_over(yielding.paused_until)
         {
             yielding.set_idle(true);
         }
@@ -132,24 +130,23 @@ impl Placement {
 }
 
 impl Yielding {
-    fn new(clock: Arc<dyn Clock>) -> Option<Self> {
+    fn new() -> Option<Self> {
         // Another thread finds out whether there is a way back.
         let can_return = || policy::is_usual() && policy::set_idle(true) && policy::set_idle(false);
         if !std::thread::spawn(can_return).join().unwrap_or(false) {
             return None;
         }
-        Self::with(clock, File::open("/proc/thread-self/schedstat").ok()?)
+        Self::with(File::open("/proc/thread-self/schedstat").ok()?)
     }
 
-    fn with(clock: Arc<dyn Clock>, schedstat: File) -> Option<Self> {
+    fn with(schedstat: File) -> Option<Self> {
         let mut yielding = Self {
-            clock,
             schedstat,
             is_idle: false,
             requests: 0,
             looked: Duration::ZERO,
             waited: Duration::ZERO,
-            paused_until: Duration::ZERO,
+            paused_until: None,
             pause: PAUSE[0],
         };
         yielding.waited = yielding.time_waited()?;
@@ -162,23 +159,18 @@ impl Yielding {
         }
     }
 
-    fn is_paused(&self) -> bool {
-        !self.paused_until.is_zero() && self.clock.monotonic() < self.paused_until
-    }
-
-    /// Notes a request, and looks now and then how long requests have waited.
-    fn note_request(&mut self) {
+    /// Notes a request at the time `now`, and looks now and then how long requests have waited.
+    fn note_request(&mut self, now: Duration) {
         self.requests += 1;
-        let now = self.clock.monotonic();
         if now < self.looked + LOOK {
             return;
         }
         let waited = self.time_waited().unwrap_or(Duration::MAX);
         if self.is_idle && waited.saturating_sub(self.waited) > PATIENCE * self.requests {
             self.set_idle(false);
-            self.paused_until = now + self.pause;
+            self.paused_until = Some(now + self.pause);
             self.pause = (self.pause * 2).min(PAUSE[1]);
-        } else if now > self.paused_until + self.pause {
+        } else if self.paused_until.is_some_and(|until| now > until + self.pause) {
             self.pause = PAUSE[0];
         }
         (self.looked, self.waited, self.requests) = (now, waited, 0);
@@ -270,7 +262,7 @@ mod tests {
     /// for a while, and then for twice as long; short waits change nothing.
     #[test]
     fn threads_that_starve_stop_yielding() {
-        if Yielding::new(Arc::new(SystemClock)).is_none() {
+        if Yielding::new().is_none() {
             eprintln!("skipped: this needs CAP_SYS_NICE");
             assert!(std::env::var_os("CI").is_none(), "tests run as root");
             return;
@@ -281,11 +273,11 @@ mod tests {
                 std::fs::write(file.path(), format!("5 {} 7\n", time.as_nanos())).unwrap();
             };
             set_waited(Duration::ZERO);
-            let clock = Arc::new(ManualClock::at(1000));
-            let schedstat = file.reopen().unwrap();
-            let mut yielding = Yielding::with(Arc::clone(&clock) as _, schedstat).unwrap();
+            let mut yielding = Yielding::with(file.reopen().unwrap()).unwrap();
             yielding.pause = Duration::from_secs(8);
+            let clock = Arc::new(ManualClock::at(1000));
             let mut placement = Placement::new(&crate::queues().unwrap()[0]);
+            placement.clock = Arc::clone(&clock) as _;
             placement.yielding = Some(yielding);
             placement.hand_over();
             let mut waited = Duration::ZERO;
