@@ -13,7 +13,9 @@
 //! 1. makes its rings, at least one for each queue, before it replies to INIT, and accepts the flag
 //!    [`OVER_IO_URING`] only if that has succeeded: from then on the kernel asks nothing until all
 //!    queues have places;
-//! 2. runs [`Ring::serve`] of each in a thread of its own;
+//! 2. runs [`Ring::serve`] of each in a thread of its own, which then stays on the CPU of its queue
+//!    and yields that to the programs that it answers ([`Placement`]), and declares before each
+//!    answer what it takes ([`Placement::expect`]);
 //! 3. goes on reading `/dev/fuse`, from which FORGET and INTERRUPT still come, and writes notices
 //!    into it.
 //!
