@@ -117,7 +117,12 @@ pub(crate) fn is_elsewhere(mount: &MountEntry) -> Result<bool> {
 
 /// Returns true if a file system with this number is mounted at any place that this process sees.
 pub(crate) fn is_mounted(device: MountDevice) -> Result<bool> {
-    Ok(all()?.iter().any(|entry| entry.device == device))
+    Ok(!with_number(device)?.is_empty())
+}
+
+/// Returns the mounts of the file system with this number.
+pub(crate) fn with_number(device: MountDevice) -> Result<Vec<MountEntry>> {
+    Ok(all()?.into_iter().filter(|entry| entry.device == device).collect())
 }
 
 fn all() -> Result<Vec<MountEntry>> {

@@ -3,15 +3,20 @@
 //! `umount(2)` returns when the kernel has unmounted; the daemon continues to write for a while. So
 //! the daemon keeps a *record*: a small file with the device number of the mount as its name. The
 //! daemon holds an exclusive `flock` on it from before the mount is announced until it has closed
-//! the image and ends. The last line of the record then contains the result. A process that waits
-//! opens the record while the mount still exists, unmounts, waits for the lock, and reads the line.
-//! A killed daemon loses the lock and leaves no such line.
+//! the image and ends. Its lines are the process ID of the daemon, the source of the mount, and at
+//! the end the result. A process that waits opens the record while the mount still exists,
+//! unmounts, waits for the lock, and reads the last line. A killed daemon loses the lock and leaves
+//! no such line.
+//!
+//! Once a mount is gone, the kernel gives its device number to the next one. So the number alone
+//! does not show that the mount of a daemon still exists; the source must be the same, too.
 //!
 //! Records are in `/run/spindle` for root, and in `/run/user/UID/spindle` or `/tmp/spindle-UID` for
 //! other users. A record that does not belong to the user who mounted is ignored.
 
 use crate::mountinfo::{self, MountDevice, MountEntry};
 use crate::{Error, Result};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
@@ -40,8 +45,11 @@ fn open(dir: &Path, name: &str, uid: u32) -> Option<File> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let dir = nix::fcntl::open(dir, flags | OFlag::O_DIRECTORY, Mode::empty()).ok()?;
     let file = File::from(openat(dir, name, flags | OFlag::O_NONBLOCK, Mode::empty()).ok()?);
-    let found = file.metadata().ok()?;
-    (found.is_file() && found.uid() == uid).then_some(file)
+    is_record(&file, uid).then_some(file)
+}
+
+fn is_record(file: &File, uid: u32) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.uid() == uid)
 }
 
 /// The record, as the daemon holds it.
@@ -52,11 +60,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn create(device: MountDevice) -> Result<Self> {
+    /// Creates the record of the mount with this number and this source.
+    pub(crate) fn create(device: MountDevice, source: &str) -> Result<Self> {
         let uid = geteuid().as_raw();
         let mut problem = None;
         for dir in directories(uid) {
-            match Self::create_in(&dir, uid, device) {
+            match Self::create_in(&dir, uid, device, source) {
                 Ok(record) => return Ok(record),
                 Err(error) => {
                     let what = format!("cannot create a record in {}", dir.display());
@@ -67,7 +76,7 @@ impl Record {
         Err(problem.unwrap_or_else(|| Error::State("no directory for a record".into())))
     }
 
-    fn create_in(dir: &Path, uid: u32, device: MountDevice) -> io::Result<Self> {
+    fn create_in(dir: &Path, uid: u32, device: MountDevice, source: &str) -> io::Result<Self> {
         let mode = if uid == 0 { 0o755 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -85,7 +94,7 @@ impl Record {
         }
         let file = File::options().write(true).create_new(true).mode(0o644).open(&path)?;
         let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
-        writeln!(file, "{}", std::process::id())?;
+        writeln!(file, "{}\n{}", std::process::id(), in_one_line(source))?;
         Ok(Self { file, path })
     }
 
@@ -115,21 +124,64 @@ impl Record {
     }
 }
 
-/// Returns true if `pid` is a daemon that is unmounted: it completes its image and ends. It keeps
-/// its record open, possibly without a name, until it has closed the image, so this is true at
-/// every moment until then.
-pub(crate) fn is_ending(pid: u32) -> bool {
-    // The descriptors of another user's daemon cannot be read.
-    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let Ok(owner) = fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid()) else { return false };
-    let links = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    let mut records = links.filter(|link| directories(owner).iter().any(|dir| link.parent() == Some(dir)));
-    records.any(|record| {
-        let name = record.file_name().unwrap_or_default().to_string_lossy();
-        let device = name.trim_end_matches(" (deleted)").parse::<MountDevice>();
-        device.is_ok_and(|device| mountinfo::is_mounted(device).is_ok_and(|mounted| !mounted))
-            || name.ends_with(" (deleted)")
-    })
+/// The record of a daemon that is unmounted: it completes its image and ends.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    record: File,
+}
+
+impl Ending {
+    /// Returns the record of the process `pid` if that is such a daemon. It keeps its record open,
+    /// possibly without a name, until it has closed the image. Returns none for another user's
+    /// daemon, whose descriptors cannot be read.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+        let directories = directories(owner);
+        open.flatten().find_map(|entry| {
+            let link = fs::read_link(entry.path()).ok()?;
+            directories.iter().find(|dir| link.parent() == Some(dir))?;
+            let name = link.file_name()?.to_string_lossy();
+            let nonblocking = OFlag::O_NONBLOCK.bits();
+            let record = File::options().read(true).custom_flags(nonblocking).open(entry.path()).ok()?;
+            if !is_record(&record, owner) {
+                return None;
+            }
+            let ends = match name.strip_suffix(" (deleted)") {
+                Some(_) => true,
+                None => !is_mounted(name.parse().ok()?, &record)?,
+            };
+            ends.then_some(Self { record })
+        })
+    }
+
+    /// Returns true when the daemon has closed the image.
+    pub(crate) fn is_over(&self) -> io::Result<bool> {
+        match Flock::lock(self.record.try_clone()?, FlockArg::LockSharedNonblock) {
+            Ok(_) => Ok(true),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(false),
+            Err((_, error)) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns true if the mount with this number is that of the record. Returns none if the table of
+/// mounts or the record cannot be read.
+fn is_mounted(device: MountDevice, record: &File) -> Option<bool> {
+    let text = read(record).ok()?;
+    let source = text.lines().nth(1).unwrap_or_default();
+    let is_its = |entry: &MountEntry| in_one_line(&entry.source.to_string_lossy()) == source;
+    Some(mountinfo::with_number(device).ok()?.iter().any(is_its))
+}
+
+fn in_one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+fn read(record: &File) -> io::Result<String> {
+    let mut text = String::new();
+    record.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A process that waits for the daemon.
@@ -148,20 +200,16 @@ impl Waiter {
 
     /// Waits until the daemon has ended. Fails if the image is not complete.
     pub(crate) fn wait(self) -> Result<()> {
-        let mut file = Flock::lock(self.file, FlockArg::LockShared)
+        let file = Flock::lock(self.file, FlockArg::LockShared)
             .map_err(|(_, e)| Error::system("cannot wait for the daemon", e))?;
-        let mut text = String::new();
-        (&mut *file)
-            .take(MAX_BYTES)
-            .read_to_string(&mut text)
-            .map_err(|e| Error::system("cannot read the daemon's record", e))?;
-        match text.trim_end().split_once('\n') {
-            Some((_, COMPLETE)) => Ok(()),
-            Some((_, error)) => Err(Error::State(format!("the daemon failed: {error}"))),
-            None => Err(Error::State(format!(
-                "the daemon (process {}) died before the image was complete",
-                text.trim_end()
-            ))),
+        let text = read(&file).map_err(|e| Error::system("cannot read the daemon's record", e))?;
+        let mut lines = text.lines();
+        match (lines.next().unwrap_or_default(), lines.nth(1)) {
+            (_, Some(COMPLETE)) => Ok(()),
+            (_, Some(error)) => Err(Error::State(format!("the daemon failed: {error}"))),
+            (pid, None) => {
+                Err(Error::State(format!("the daemon (process {pid}) died before the image was complete")))
+            }
         }
     }
 }

@@ -6,11 +6,11 @@
 //! short time.
 //!
 //! *Daemons.* `umount(8)` without our helper returns when the kernel has unmounted, while the
-//! daemon still writes the image and holds its lock. The next mount of the image waits for that
-//! daemon, which it finds by the lock.
+//! daemon still writes the image and holds its lock. The next mount of the image finds that daemon
+//! by the lock, once, and then waits for its [record](crate::record).
 
 use crate::Result;
-use crate::record::is_ending;
+use crate::record::Ending;
 use spindle_clock::Clock;
 use spindle_device::lock_holders;
 use std::path::Path;
@@ -39,11 +39,15 @@ pub(crate) fn retry_while_busy(clock: &dyn Clock, attempt: impl Fn() -> Result<(
 /// Returns true while `image` is locked by a daemon that is unmounted and will end soon.
 #[must_use]
 pub fn is_held_by_ending_daemon(image: &Path) -> bool {
-    lock_holders(image).into_iter().any(is_ending)
+    ending_daemon(image).is_some()
 }
 
-/// Waits until [`is_held_by_ending_daemon`] returns false, for at most two minutes. `step` is
-/// called again and again, and may end the wait.
+fn ending_daemon(image: &Path) -> Option<Ending> {
+    lock_holders(image).into_iter().find_map(Ending::of)
+}
+
+/// Waits for the daemon of [`is_held_by_ending_daemon`], if there is one, until it has closed
+/// `image`, for at most two minutes. `step` is called again and again, and may end the wait.
 ///
 /// # Errors
 /// Those of `step`.
@@ -52,8 +56,10 @@ pub fn wait_for_ending_daemon<E>(
     clock: &dyn Clock,
     step: &mut dyn FnMut() -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
+    let Some(daemon) = ending_daemon(image) else { return Ok(()) };
     let mut waited = Duration::ZERO;
-    while waited < ENDING && is_held_by_ending_daemon(image) {
+    // A record that cannot be locked would be waited for in vain.
+    while waited < ENDING && !daemon.is_over().unwrap_or(true) {
         clock.sleep(STEP);
         waited += STEP;
         step()?;

@@ -311,8 +311,27 @@ fn lock(image: &Path) -> Result<Flock<File>, nix::Error> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
 }
 
+/// A mount of tmpfs on a directory.
+struct OtherMount(PathBuf);
+
+impl OtherMount {
+    fn new(dir: PathBuf) -> Self {
+        fs::create_dir(&dir).unwrap();
+        let none = None::<&str>;
+        nix::mount::mount(none, &dir, Some("tmpfs"), nix::mount::MsFlags::empty(), none).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for OtherMount {
+    fn drop(&mut self) {
+        nix::mount::umount(&self.0).unwrap();
+    }
+}
+
 /// Promise: after `umount(8)` without our helper, an image counts as held by an ending daemon, and
-/// a wait for it succeeds; an image that is mounted does not.
+/// a wait for it succeeds, even if another mount has the device number by then; an image that is
+/// mounted does not.
 fn ending_daemons_are_waited_for() {
     let mount_dir = TestMount::new();
     let image = mount_dir.report().with_file_name("image");
@@ -320,11 +339,25 @@ fn ending_daemons_are_waited_for() {
     assert!(mount_dir.daemon("").status.success());
     assert!(lock(&image).is_err() && !is_held_by_ending_daemon(&image));
     wait_for_ending_daemon::<()>(&image, &SystemClock, &mut || Ok(())).unwrap();
+    let number = fs::metadata(&mount_dir.mount_point).unwrap().dev();
+    let holders = spindle_device::lock_holders(&image);
+    let [daemon] = holders[..] else { panic!("one daemon has locked it, not {holders:?}") };
+    let daemon = Pid::from_raw(daemon.try_into().unwrap());
+    kill(daemon, Signal::SIGSTOP).unwrap();
     nix::mount::umount(&mount_dir.mount_point).unwrap();
+    assert!(lock(&image).is_err() && is_held_by_ending_daemon(&image));
+    // The kernel takes the lowest number that is free.
+    let others: Vec<_> =
+        (0..8).map(|n| OtherMount::new(image.with_file_name(format!("other-{n}")))).collect();
+    let has_number = |other: &OtherMount| fs::metadata(&other.0).unwrap().dev() == number;
+    assert!(others.iter().any(has_number), "no mount has taken the number {number:#x}");
     assert!(lock(&image).is_err() && is_held_by_ending_daemon(&image));
     let complete = image.with_file_name("complete");
     std::thread::scope(|scope| {
-        scope.spawn(|| fs::write(complete, b"").unwrap());
+        scope.spawn(|| {
+            kill(daemon, Signal::SIGCONT).unwrap();
+            fs::write(complete, b"").unwrap();
+        });
         wait_for_ending_daemon::<()>(&image, &SystemClock, &mut || Ok(())).unwrap();
         lock(&image).expect("the daemon has released it");
     });
