@@ -4,10 +4,13 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// An owned buffer of fixed length, aligned to [`AlignedBuf::ALIGN`].
+/// An owned buffer, aligned to [`AlignedBuf::ALIGN`].
 pub struct AlignedBuf {
     start: NonNull<u8>,
+    /// The bytes that are initialised.
     len: usize,
+    /// The bytes that are allocated.
+    capacity: usize,
 }
 
 impl AlignedBuf {
@@ -20,7 +23,34 @@ impl AlignedBuf {
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         // SAFETY: the layout's size is never zero.
-        Self { start: Self::found(unsafe { alloc_zeroed(layout) }, layout), len }
+        Self { start: Self::found(unsafe { alloc_zeroed(layout) }, layout), len, capacity: len }
+    }
+
+    /// Returns an empty buffer with space for `capacity` bytes.
+    #[must_use]
+    #[allow(unsafe_code)] // An allocation with a chosen alignment.
+    pub fn with_capacity(capacity: usize) -> Self {
+        let layout = Self::layout(capacity);
+        // SAFETY: the layout's size is never zero.
+        Self { start: Self::found(unsafe { alloc(layout) }, layout), len: 0, capacity }
+    }
+
+    /// Returns for how many more bytes there is space.
+    #[must_use]
+    pub const fn spare(&self) -> usize {
+        self.capacity - self.len
+    }
+
+    /// Appends bytes, for which there must be space.
+    ///
+    /// # Panics
+    /// If there is not.
+    #[allow(unsafe_code)] // Writes into the owned allocation.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.spare(), "a buffer does not grow");
+        // SAFETY: the allocation has as many bytes behind `len`, which nothing else refers to.
+        unsafe { self.start.as_ptr().add(self.len).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        self.len += bytes.len();
     }
 
     fn found(start: *mut u8, layout: Layout) -> NonNull<u8> {
@@ -37,7 +67,7 @@ impl Drop for AlignedBuf {
     #[allow(unsafe_code)] // Frees the allocation.
     fn drop(&mut self) {
         // SAFETY: `start` came from the allocator with this very layout, and is freed once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.len)) }
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
     }
 }
 
@@ -66,14 +96,10 @@ unsafe impl Send for AlignedBuf {}
 unsafe impl Sync for AlignedBuf {}
 
 impl From<&[u8]> for AlignedBuf {
-    #[allow(unsafe_code)] // Without zeros that would be written over.
     fn from(bytes: &[u8]) -> Self {
-        let layout = Self::layout(bytes.len());
-        // SAFETY: the layout's size is never zero.
-        let start = Self::found(unsafe { alloc(layout) }, layout);
-        // SAFETY: the new allocation has as many bytes, which this initialises.
-        unsafe { start.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Self { start, len: bytes.len() }
+        let mut buf = Self::with_capacity(bytes.len());
+        buf.extend_from_slice(bytes);
+        buf
     }
 }
 

@@ -92,14 +92,39 @@ int_field!(
 
 impl<T: Field + Copy + Default, const N: usize> Field for [T; N] {
     const SIZE: usize = T::SIZE * N;
+    #[inline]
     fn get(bytes: &[u8], endian: Endian) -> Self {
         std::array::from_fn(|i| T::get(&bytes[i * T::SIZE..], endian))
     }
+    #[inline]
     fn put(&self, bytes: &mut [u8], endian: Endian) {
         for (i, value) in self.iter().enumerate() {
             value.put(&mut bytes[i * T::SIZE..], endian);
         }
     }
+}
+
+/// Repeats an expression for each byte order, which is a constant there: one choice for a structure
+/// takes the place of one for each field.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! in_order {
+    ($endian:expr, $order:ident => $work:expr) => {
+        match $endian {
+            $crate::Endian::Little => {
+                let $order = $crate::Endian::Little;
+                $work
+            }
+            $crate::Endian::Big => {
+                let $order = $crate::Endian::Big;
+                $work
+            }
+            $crate::Endian::Pdp => {
+                let $order = $crate::Endian::Pdp;
+                $work
+            }
+        }
+    };
 }
 
 /// Declares an on-disk structure: `structure! { /// doc` `pub struct Name: SIZE { OFFSET field:
@@ -128,21 +153,31 @@ macro_rules! structure {
             /// Reads the structure from the start of `bytes`, which must hold at least
             /// [`Self::SIZE`].
             #[must_use]
+            #[inline]
             pub fn decode(bytes: &[u8], endian: $crate::Endian) -> Self {
-                Self { $($field: <$type as $crate::Field>::get(&bytes[$offset..], endian)),* }
+                $crate::in_order!(endian, order => {
+                    let bytes = &bytes[..$size];
+                    Self { $($field: <$type as $crate::Field>::get(&bytes[$offset..], order)),* }
+                })
             }
 
             /// Writes the declared fields to the start of `bytes`; leaves the gaps unchanged.
+            #[inline]
             pub fn encode(&self, bytes: &mut [u8], endian: $crate::Endian) {
-                $($crate::Field::put(&self.$field, &mut bytes[$offset..], endian);)*
+                $crate::in_order!(endian, order => {
+                    let bytes = &mut bytes[..$size];
+                    $($crate::Field::put(&self.$field, &mut bytes[$offset..], order);)*
+                });
             }
         }
 
         impl $crate::Field for $name {
             const SIZE: usize = $size;
+            #[inline]
             fn get(bytes: &[u8], endian: $crate::Endian) -> Self {
                 Self::decode(bytes, endian)
             }
+            #[inline]
             fn put(&self, bytes: &mut [u8], endian: $crate::Endian) {
                 self.encode(bytes, endian);
             }

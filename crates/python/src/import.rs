@@ -9,13 +9,13 @@ use crate::work::{Signals, await_last_mount, work};
 use pyo3::prelude::*;
 use spindle::detect::detect;
 use spindle::image::open_device_unlocked;
-use spindle::newfs::{Fitted, NewFs, Room, Wanted, clock, misfits_in, old, plan_to_fit, seed};
+use spindle::newfs::{Fitted, NewFs, Room, Wanted, clock, is_new, misfits_in, old, plan_to_fit, seed};
 use spindle::path::resolve;
 use spindle::text::{printable, quoted};
 use spindle::transfer::Source as _;
 use spindle::transfer::{
     self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Original,
-    Sink, TarReader, Times, rehearse,
+    Sink, TarReader, Times, misfits_behind, rehearse,
 };
 use spindle::{Context, Error, OpenOptions, Spec};
 use spindle_clock::{Mutex, Timestamp};
@@ -108,13 +108,15 @@ impl Importing {
         source.walk(&mut Adjusted::new(sink, self.adjust(), &step))
     }
 
-    /// Fills a directory of an image. Returns what was left out or changed on the way.
+    /// Fills a directory of an image; `strict` means that a time that it cannot store is a failure.
+    /// Returns what was left out or changed on the way.
     fn fill(
         &self,
         source: &Source,
         vfs: &Vfs,
         path: &[u8],
         signals: &Signals,
+        strict: bool,
     ) -> Result<Vec<(String, String)>> {
         let dir = resolve(vfs, path, true)?;
         if !dir.is_dir() {
@@ -131,7 +133,7 @@ impl Importing {
         let step = |_| signals.check();
         let (uid, gid) = (self.uid.unwrap_or(0), self.gid.unwrap_or(0));
         let new = NewFiles { uid, gid, ..NewFiles::PRESERVED };
-        let sink = ImageSink::new(&dir, path, new).past_failures(&failed).without_log();
+        let sink = ImageSink::new(&dir, path, new).past_failures(&failed).strict(strict).without_log();
         let mut sink = Adjusted::new(sink, self.adjust(), &step);
         let walked = source.walk(&mut sink);
         // Directories get their permissions and times in any case.
@@ -199,7 +201,7 @@ pub fn import_into(
         if !misfits.is_empty() {
             return Err(source.misfits(misfits, &open.spec));
         }
-        importing.fill(&source, &open.vfs, path, signals)
+        importing.fill(&source, &open.vfs, path, signals, false)
     })
 }
 
@@ -219,7 +221,8 @@ pub fn import_new(
         let spec = Spec::parse(image)?;
         await_last_mount(&spec, signals)?;
         let source = importing.source()?;
-        let plan = plan(&importing, &source, &size, &parameters, &spec, signals)?;
+        let strict = is_new(&spec);
+        let plan = plan(&importing, &source, &size, &parameters, &spec, signals, strict)?;
         let created = make(&spec, &plan, importing.timestamp, force, signals)?;
         let fill = || -> Result<Vec<(String, String)>> {
             let options = OpenOptions {
@@ -229,7 +232,7 @@ pub fn import_new(
             };
             let image = spindle::Image::open(&spec, &options)?;
             let vfs = image.vfs();
-            let failures = importing.fill(&source, &vfs, b"/", signals)?;
+            let failures = importing.fill(&source, &vfs, b"/", signals, strict)?;
             if let Some((uid, gid)) = parameters.root_owner() {
                 // The source's root has an owner of its own.
                 let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
@@ -239,11 +242,20 @@ pub fn import_new(
             image.unmount().context(&spec)?;
             Ok(failures)
         };
-        fill().inspect_err(|_| created.undo_written())
+        fill().map_err(|failure| {
+            created.undo_written();
+            let Failure::Library(error) = &failure else { return failure };
+            let walk = |sink: &mut dyn Sink| importing.walk_unread(&source, signals, sink);
+            match strict.then(|| misfits_behind(error, &plan, importing.timestamp, &walk)) {
+                Some(Ok(misfits)) if !misfits.is_empty() => source.misfits(misfits, &spec),
+                _ => failure,
+            }
+        })
     })
 }
 
-/// Returns the plan of a new file system that holds the source.
+/// Returns the plan of a new file system that holds the source. One of a given size that gets a new
+/// file is not tried out.
 fn plan(
     importing: &Importing,
     source: &Source,
@@ -251,6 +263,7 @@ fn plan(
     parameters: &Given,
     spec: &Spec,
     signals: &Arc<Signals>,
+    is_new: bool,
 ) -> Result<NewFs> {
     let kind = parameters.kind()?;
     let least = parameters.ffs(0, false)?;
@@ -283,6 +296,9 @@ fn plan(
         Kind::Ffs => NewFs::Ffs(Box::new(planned(&ffs(bytes))?)),
         Kind::Old(_) => NewFs::Old(old::Plan::new(&old(bytes)).context(spec)?),
     };
+    if is_new {
+        return Ok(plan);
+    }
     let rehearsed = rehearse(&plan, importing.timestamp, &walk)?;
     if !rehearsed.misfits.is_empty() {
         return Err(source.misfits(rehearsed.misfits, spec));

@@ -94,6 +94,17 @@ impl Created {
     }
 }
 
+/// Returns true if a file system that is made here is in a new file, or in one that is empty: nothing
+/// that was there is lost if it is not completed.
+#[must_use]
+pub fn is_new(spec: &Spec) -> bool {
+    let is_empty = |found: std::fs::Metadata| found.is_file() && found.len() == 0;
+    match spec.path.metadata() {
+        Ok(found) => is_empty(found),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Opens the device for a new file system of `size` bytes (all of the device if `None`), or creates
 /// a missing file.
 ///

@@ -242,15 +242,13 @@ impl Cache {
         cluster: &[u64],
         bytes: usize,
     ) -> Result<()> {
-        let mut buf = AlignedBuf::zeroed(bytes);
+        let mut buf = AlignedBuf::with_capacity(bytes);
         let mut offset = None;
-        let mut done = 0;
         for block in cluster {
             if let Some(page) = state.pages.get(block) {
                 let valid = page.valid();
                 offset.get_or_insert(page.at() + valid.start as u64);
-                buf[done..done + valid.len()].copy_from_slice(page.bytes(valid.clone()));
-                done += valid.len();
+                buf.extend_from_slice(page.bytes(valid));
             }
         }
         let flight = Arc::new(Flight::gathering(&self.device, Op::Write));
@@ -318,12 +316,20 @@ impl Cache {
             let mut state = stream.lock();
             state.delay.clear();
             let changed = state.pages.iter().filter(|(_, page)| page.is_dirty());
-            dirty.extend(changed.map(|(&block, page)| (page.at() + page.valid().start as u64, nth, block)));
+            dirty.extend(changed.map(|(&block, page)| Dirty {
+                at: page.at() + page.valid().start as u64,
+                bytes: page.valid().len(),
+                nth,
+                block,
+            }));
         }
-        dirty.sort_unstable();
+        dirty.sort_unstable_by_key(|page| page.at);
         let mut batch = Batch::new(self);
-        for (_, nth, block) in dirty {
-            batch.add(&streams[nth], block)?;
+        for run in dirty.chunk_by(|page, next| page.at + page.bytes as u64 == next.at) {
+            batch.expected = run.iter().map(|page| page.bytes).sum();
+            for page in run {
+                batch.add(&streams[page.nth], page.block)?;
+            }
         }
         batch.submit()?;
         Ok(streams)
@@ -375,18 +381,30 @@ fn parts<'a>(stream: &Stream, space: Space, data: &'a [u8]) -> impl Iterator<Ite
     })
 }
 
+/// A page with delayed data.
+struct Dirty {
+    /// Address of its valid bytes on the device.
+    at: u64,
+    bytes: usize,
+    /// Which of the streams it is of.
+    nth: usize,
+    block: u64,
+}
+
 /// Pages of any files that are neighbours on the device, gathered for one transfer.
 struct Batch<'a> {
     cache: &'a Cache,
     flight: Arc<Flight>,
     offset: u64,
-    bytes: Vec<u8>,
+    bytes: AlignedBuf,
+    /// How many bytes of neighbours are to come: for so many there will be space.
+    expected: usize,
 }
 
 impl<'a> Batch<'a> {
     fn new(cache: &'a Cache) -> Self {
         let flight = Self::next_flight(cache);
-        Self { cache, flight, offset: 0, bytes: Vec::new() }
+        Self { cache, flight, offset: 0, bytes: AlignedBuf::with_capacity(0), expected: 0 }
     }
 
     fn next_flight(cache: &Cache) -> Arc<Flight> {
@@ -407,8 +425,7 @@ impl<'a> Batch<'a> {
             let space = at..at + valid.len() as u64;
             let held = self.cache.held.overlaps(&space);
             let joins = self.bytes.is_empty()
-                || (at == self.offset + self.bytes.len() as u64
-                    && self.bytes.len() + valid.len() <= FLUSH_BYTES);
+                || (at == self.offset + self.bytes.len() as u64 && valid.len() <= self.bytes.spare());
             if under_way.is_some() || held || !joins {
                 drop(guard);
                 self.submit()?;
@@ -420,6 +437,9 @@ impl<'a> Batch<'a> {
             }
             if self.bytes.is_empty() {
                 self.offset = at;
+                let bytes = self.expected.min(FLUSH_BYTES).max(valid.len());
+                self.bytes = AlignedBuf::with_capacity(bytes);
+                self.expected = self.expected.saturating_sub(bytes);
             }
             self.bytes.extend_from_slice(page.bytes(valid.clone()));
             stream.pool.cleaned(page.sent(Some(self.flight.clone())));
@@ -444,8 +464,7 @@ impl<'a> Batch<'a> {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        let bytes = AlignedBuf::from(&self.bytes[..]);
-        self.bytes.clear();
+        let bytes = std::mem::replace(&mut self.bytes, AlignedBuf::with_capacity(0));
         let flight = std::mem::replace(&mut self.flight, Self::next_flight(self.cache));
         flight.submit(self.offset, bytes).map_err(|error| self.cache.fail(error))
     }

@@ -17,13 +17,13 @@ use rustix::fs::OFlags;
 use spindle::detect::detect;
 use spindle::image::open_device_unlocked;
 use spindle::newfs::{
-    Created, Fitted, NewFs, Parameters, Plan, Room, Wanted, clock, misfits_in, old, open_new, plan_to_fit,
-    seed,
+    self, Created, Fitted, NewFs, Parameters, Plan, Room, Wanted, clock, misfits_in, old, open_new,
+    plan_to_fit, seed,
 };
 use spindle::path::{resolve, sorted_names};
 use spindle::transfer::{
     self, Adjust, Adjusted, ImageSink, LocalSource, Manifest, Manifested, Misfit, Names, NewFiles, Original,
-    Sink, Source as _, TarReader, Times, rehearse,
+    Sink, Source as _, TarReader, Times, misfits_behind, rehearse,
 };
 use spindle::{OpenOptions, Spec, partition};
 use spindle_clock::Timestamp;
@@ -312,11 +312,6 @@ impl Source {
     }
 }
 
-/// Returns true if this is a file of 0 bytes.
-fn is_empty(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.len() == 0)
-}
-
 /// Returns true if a file is a manifest: it begins like one, and is text where a tar stream has
 /// zeros.
 fn is_manifest(path: &Path) -> Result<bool> {
@@ -377,32 +372,37 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     let source = Source::find(args, &target.image)?;
-    // An empty file is as good as none.
-    let size = size.or_else(|| is_empty(&source.image).then_some(Size::Fit));
+    let is_new = newfs::is_new(&Spec::parse(&target.image)?);
+    let size = size.or_else(|| is_new.then_some(Size::Fit));
     args.check_size(size)?;
-    let mut total = None;
-    let created = match size {
-        None if args.fs.root_owner().is_some() => {
+    let Some(size) = size else {
+        if args.fs.root_owner().is_some() {
             return Err(Failure::usage("--root-owner is for a new file system; make one with -s"));
         }
-        None if !matches!(args.kind, Kind::Ffs) => {
+        if !matches!(args.kind, Kind::Ffs) {
             return Err(Failure::usage("-t is for a new file system; give its size with -s"));
         }
-        None => {
-            check_misfits(args, &source, &target.image, timestamp)?;
-            None
-        }
-        Some(size) => {
-            if target.path != b"/" {
-                return Err(Failure::usage("a new file system is filled from its root; give no path in it"));
-            }
-            let plan = plan(args, &source, &target.image, size, timestamp, &mut total)?;
-            Some(make_file_system(args, &target.image, &plan, timestamp)?)
-        }
+        check_misfits(args, &source, &target.image, timestamp)?;
+        let import = Import { args, source: &source, target: &target, caller, timestamp };
+        return import.fill(None, false).map_err(|failure| explained(failure, &target, full));
     };
-    let filled = fill(args, &source, &target, caller, timestamp, total);
-    let Some(created) = created else { return filled.map_err(|failure| explained(failure, &target, full)) };
-    filled.map_err(|failure| explained(failure, &target, too_small)).inspect_err(|_| created.undo_written())
+    if target.path != b"/" {
+        return Err(Failure::usage("a new file system is filled from its root; give no path in it"));
+    }
+    let mut total = None;
+    let plan = plan(args, &source, &target.image, size, timestamp, is_new, &mut total)?;
+    let created = make_file_system(args, &target.image, &plan, timestamp)?;
+    let strict = is_new && source.can_be_repeated();
+    let import = Import { args, source: &source, target: &target, caller, timestamp };
+    import.fill(total, strict).map_err(|failure| {
+        created.undo_written();
+        let Failure::Message { error, .. } = &failure else { return failure };
+        let walk = |sink: &mut dyn Sink| walk_unread(args, &source, timestamp, sink);
+        match strict.then(|| misfits_behind(error, &plan, timestamp.fixed(), &walk)) {
+            Some(Ok(misfits)) if !misfits.is_empty() => refuse(&misfits, &source, &target.image),
+            _ => explained(failure, &target, too_small),
+        }
+    })
 }
 
 /// Adds the remedy to a failure for lack of space: that of `full`, if it is the image.
@@ -416,14 +416,16 @@ fn explained(failure: Failure, target: &ImagePath, full: fn(&Failure, &str) -> F
     }
 }
 
-/// Returns the plan of the new file system, after trying it out. Stores the bytes of data to import
-/// in `total` if they were counted.
+/// Returns the plan of the new file system, after trying it out, unless it gets its size and a new
+/// file, which is removed if it does not hold everything. Stores the bytes of data to import in
+/// `total` if they were counted.
 fn plan(
     args: &Args,
     source: &Source,
     image: &str,
     size: Size,
     timestamp: Timestamps,
+    is_new: bool,
     total: &mut Option<u64>,
 ) -> Result<NewFs> {
     let ffs = |size_bytes| Parameters { snap_dir: false, ..args.fs.parameters(size_bytes) };
@@ -448,7 +450,7 @@ fn plan(
                 }
                 Wanted::Old(of) => NewFs::Old(old::Plan::new(&of(bytes)).context(image)?),
             };
-            if !source.can_be_repeated() {
+            if is_new || !source.can_be_repeated() {
                 return Ok(plan);
             }
             let rehearsed = rehearse(&plan, timestamp.fixed(), &walk)?;
@@ -566,65 +568,72 @@ fn host_full(failure: &Failure) -> Failure {
     ))
 }
 
-/// Fills the file system.
-fn fill(
-    args: &Args,
-    source: &Source,
-    target: &ImagePath,
+/// What is imported, and where.
+struct Import<'a> {
+    args: &'a Args,
+    source: &'a Source,
+    target: &'a ImagePath,
     caller: Caller,
     timestamp: Timestamps,
-    total: Option<u64>,
-) -> Result<ExitCode> {
-    let options = OpenOptions {
-        clock: clock(timestamp.fixed()),
-        seed: seed(timestamp.fixed()),
-        ..args.write.open_options()?
-    };
-    let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
-    let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
-    let failures = Failures::default();
-    let failed = |path: &[u8], error| failures.add_file(source.path_of(path).as_bytes(), error);
-    let progress = Progress::new("importing", total);
-    let step = |bytes| progress.step(bytes);
-    image::run(&target.image, &options, |vfs| {
-        let dir = match resolve(vfs, &target.path, true) {
-            Err(error) if error.is(&Error::NotFound) => {
-                let caller = Caller { uid: new.uid, gid: new.gid, ..caller };
-                make_all(vfs, &target.path, 0o777 & !caller.umask, &caller).context(&target.image)?;
-                resolve(vfs, &target.path, true)
+}
+
+impl Import<'_> {
+    /// Fills the file system with `total` bytes, if that is known. `strict` means that what the
+    /// format cannot store is a failure also where something near it could be stored.
+    fn fill(&self, total: Option<u64>, strict: bool) -> Result<ExitCode> {
+        let Self { args, source, target, caller, timestamp } = *self;
+        let options = OpenOptions {
+            clock: clock(timestamp.fixed()),
+            seed: seed(timestamp.fixed()),
+            ..args.write.open_options()?
+        };
+        let new = NewFiles { preserve: true, uid: caller.uid, gid: caller.gid, umask: caller.umask };
+        let new = NewFiles { uid: args.uid.unwrap_or(new.uid), gid: args.gid.unwrap_or(new.gid), ..new };
+        let failures = Failures::default();
+        let failed = |path: &[u8], error| failures.add_file(source.path_of(path).as_bytes(), error);
+        let progress = Progress::new("importing", total);
+        let step = |bytes| progress.step(bytes);
+        image::run(&target.image, &options, |vfs| {
+            let dir = match resolve(vfs, &target.path, true) {
+                Err(error) if error.is(&Error::NotFound) => {
+                    let caller = Caller { uid: new.uid, gid: new.gid, ..caller };
+                    make_all(vfs, &target.path, 0o777 & !caller.umask, &caller).context(&target.image)?;
+                    resolve(vfs, &target.path, true)
+                }
+                found => found,
+            };
+            let dir = dir.context(&target.image)?;
+            if !dir.is_dir() {
+                return Err(Error::NotDirectory).context(target.display());
             }
-            found => found,
-        };
-        let dir = dir.context(&target.image)?;
-        if !dir.is_dir() {
-            return Err(Error::NotDirectory).context(target.display());
-        }
-        if sorted_names(vfs, dir.ino())?.iter().any(|name| !NEW.contains(&&name[..])) {
-            logger::note(format_args!(
-                "{}: has files already: they stay, but those that the source has too are replaced",
-                target.display()
-            ));
-        }
-        let sink = ImageSink::new(&dir, &target.path, new).past_failures(&failed).without_log();
-        let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
-        let said = |place: &str| {
-            logger::note(format_args!("{place}: is the image itself, and is left out"));
-        };
-        let changed = |place: &str, error: spindle::Error| {
-            failures.add(error.within(place)).map_err(Failure::into_error)
-        };
-        let walked = source.walk_and(&mut sink, &said, &changed);
-        // Directories get their permissions and times in any case.
-        let finished = sink.finish();
-        walked.and_then(|()| Ok(finished?)).and_then(|()| {
-            // The source's root has an owner of its own.
-            let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
-            let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
-            vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
-            Ok(())
-        })
-    })?;
-    Ok(failures.exit_code())
+            if sorted_names(vfs, dir.ino())?.iter().any(|name| !NEW.contains(&&name[..])) {
+                logger::note(format_args!(
+                    "{}: has files already: they stay, but those that the source has too are replaced",
+                    target.display()
+                ));
+            }
+            let sink =
+                ImageSink::new(&dir, &target.path, new).past_failures(&failed).strict(strict).without_log();
+            let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
+            let said = |place: &str| {
+                logger::note(format_args!("{place}: is the image itself, and is left out"));
+            };
+            let changed = |place: &str, error: spindle::Error| {
+                failures.add(error.within(place)).map_err(Failure::into_error)
+            };
+            let walked = source.walk_and(&mut sink, &said, &changed);
+            // Directories get their permissions and times in any case.
+            let finished = sink.finish();
+            walked.and_then(|()| Ok(finished?)).and_then(|()| {
+                // The source's root has an owner of its own.
+                let Some((uid, gid)) = args.fs.root_owner() else { return Ok(()) };
+                let set = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+                vfs.fs().setattr(dir.ino(), &set, Privilege::Root).map_err(spindle::Error::from)?;
+                Ok(())
+            })
+        })?;
+        Ok(failures.exit_code())
+    }
 }
 
 /// Where times come from, apart from the source.

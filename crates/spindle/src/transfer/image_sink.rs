@@ -61,6 +61,8 @@ pub struct ImageSink<'a> {
     without_log: bool,
     /// What to call with an attribute that the format cannot store.
     failed: Option<Failed<'a>>,
+    /// A time that the format cannot store ends the transfer.
+    strict: bool,
     asked: Asked,
     left_out: LeftOut,
     buffer: Vec<u8>,
@@ -119,6 +121,7 @@ impl<'a> ImageSink<'a> {
             acls,
             without_log: root.ino() == fs.root(),
             failed: None,
+            strict: false,
             asked: Asked::default(),
             left_out: LeftOut::default(),
             buffer: vec![0; CHUNK],
@@ -130,6 +133,13 @@ impl<'a> ImageSink<'a> {
     #[must_use]
     pub fn past_failures(self, failed: Failed<'a>) -> Self {
         Self { failed: Some(failed), ..self }
+    }
+
+    /// Returns a sink that fails with [`FsError::Overflow`] at a file whose times the format cannot
+    /// store.
+    #[must_use]
+    pub fn strict(self, strict: bool) -> Self {
+        Self { strict, ..self }
     }
 
     /// Returns a sink that also calls `failed` with each file that loses what was asked for.
@@ -351,6 +361,9 @@ impl<'a> ImageSink<'a> {
     }
 
     fn put_file(&mut self, path: &[u8], size: u64, content: &mut dyn Content, meta: &Meta) -> Result<()> {
+        if size > self.fs.limits().file_size_max {
+            return Err(FsError::TooBig.into());
+        }
         let name = split(path).1;
         let node = self.node(FileKind::Regular, meta.perm, meta.uid, meta.gid);
         let mut making = self.begin(name, &node, || Need::of(size, content))?;
@@ -443,11 +456,15 @@ impl Sink for ImageSink<'_> {
         }
         let (dir, name) = split(node.path);
         self.enter(dir)?;
-        if let (true, Some(failed)) = (self.new.preserve, self.failed)
+        if self.new.preserve
             && !matches!(node.body, Body::HardLink(_))
             && let Some(error) = time_misfit(&self.fs.limits(), &node.meta)
         {
-            failed(node.path, error.within("stored with the nearest time"))?;
+            match self.failed {
+                _ if self.strict => return Err(Error::from(FsError::Overflow).within(error)),
+                Some(failed) => failed(node.path, error.within("stored with the nearest time"))?,
+                None => {}
+            }
         }
         if name.is_empty() {
             if !matches!(node.body, Body::Directory) {

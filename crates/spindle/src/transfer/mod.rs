@@ -41,7 +41,7 @@ pub use mtree::{Entry, EntryKind, Manifest, Names};
 pub use past_failures::{PastFailures, Place};
 pub(crate) use record::Record;
 pub use record::{Original, Walk};
-pub use rehearsal::{Misfit, Rehearsed, Used, rehearse};
+pub use rehearsal::{Misfit, Rehearsed, Used, misfits_behind, rehearse};
 pub use tar_reader::TarReader;
 pub use tar_writer::TarWriter;
 

@@ -1,5 +1,6 @@
-//! Trying out an import in memory, before anything is written: whether everything fits, how much
-//! space it takes, and what the format cannot store.
+//! Trying out an import in memory: whether everything fits, how much space it takes, and what the
+//! format cannot store. That is so before anything that was there is written; a new file is filled
+//! without, and removed again if that fails, when the trial finds all reasons.
 //!
 //! The tree is put into a new file system in memory by the code that imports it later, but no data
 //! is read: zeros take its place, and are written nowhere. So there is no
@@ -85,6 +86,34 @@ pub fn rehearse(plan: &NewFs, timestamp: Option<i64>, walk: Walk<'_>) -> Result<
     Ok(Rehearsed { used: Some(used), misfits })
 }
 
+/// Returns what the format cannot store of a tree, if that may be why filling a new file system of
+/// this plan has failed: then it was not tried out before.
+///
+/// # Errors
+/// Those of the source.
+pub fn misfits_behind(
+    failure: &Error,
+    plan: &NewFs,
+    timestamp: Option<i64>,
+    walk: Walk<'_>,
+) -> Result<Vec<Misfit>> {
+    let is_full = failure.is(&FsError::NoSpace) && !failure.is_of_device();
+    if is_full || is_misfit(failure) { Ok(rehearse(plan, timestamp, walk)?.misfits) } else { Ok(Vec::new()) }
+}
+
+/// Returns true if something is wrong with this file only.
+fn is_misfit(error: &Error) -> bool {
+    let kinds = [
+        FsError::NameTooLong,
+        FsError::Overflow,
+        FsError::TooBig,
+        FsError::TooManyLinks,
+        FsError::NotSupported,
+        FsError::Invalid,
+    ];
+    kinds.iter().any(|kind| error.is(kind))
+}
+
 /// A sink that goes on where something does not fit.
 struct Rehearsal<'a> {
     inner: ImageSink<'a>,
@@ -114,19 +143,6 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns true if something is wrong with this file only.
-    fn is_misfit(error: &Error) -> bool {
-        let kinds = [
-            FsError::NameTooLong,
-            FsError::Overflow,
-            FsError::TooBig,
-            FsError::TooManyLinks,
-            FsError::NotSupported,
-            FsError::Invalid,
-        ];
-        kinds.iter().any(|kind| error.is(kind))
-    }
-
     /// Puts a node. Returns the misfit, if it is one.
     fn attempt(&mut self, path: &[u8], thing: &Thing, meta: &Meta) -> Result<Option<Error>> {
         if matches!(thing, Thing::File(size, _) if *size > self.limits.file_size_max) {
@@ -136,7 +152,7 @@ impl Rehearsal<'_> {
         let body = thing.body(&mut unread);
         match self.inner.put(Node { path, body, meta: meta.clone() }) {
             Ok(()) => Ok(None),
-            Err(error) if Self::is_misfit(&error) => Ok(Some(error)),
+            Err(error) if is_misfit(&error) => Ok(Some(error)),
             Err(error) => {
                 self.full = error.is(&FsError::NoSpace);
                 Err(error)
