@@ -54,8 +54,8 @@ use shard::Shard;
 use spindle_clock::{Clock, Condvar, Mutex, RwLock};
 use spindle_device::{Device, Error, Result, Tracked};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use stream::Pool;
 
 const SHARDS: usize = 16;
@@ -81,6 +81,8 @@ pub struct Cache {
     held: Held,
     /// One flush or commit at a time.
     flushing: Mutex<()>,
+    /// Streams whose delayed data was started early.
+    started: Mutex<Vec<Weak<Stream>>>,
     /// Notified when writes of buffers have finished.
     landed: (Mutex<()>, Condvar),
     /// The first write that failed; nothing is changed after it.
@@ -111,6 +113,7 @@ impl Cache {
             log: None,
             held: Held::default(),
             flushing: Mutex::default(),
+            started: Mutex::default(),
             landed: (Mutex::new(()), Condvar::new()),
             failure: Mutex::default(),
             read_failures: ReadFailures::default(),
@@ -183,6 +186,8 @@ impl Cache {
             // is written early shortens the next commit.
             let streams = self.start_delayed()?;
             self.land_delayed(&streams)?;
+        } else if self.settings.data.start_bytes.is_some_and(|most| data > most) {
+            self.start_early()?;
         }
         self.check()?;
         // The room is reserved with the gate held: the commit that ends the epoch sets the

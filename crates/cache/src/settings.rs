@@ -69,6 +69,9 @@ pub struct DataSettings {
     pub free_behind: bool,
     /// Most bytes of one file that may be in flight to the device; further writes wait.
     pub write_limit_bytes: Option<usize>,
+    /// Delayed data from which on it begins to be written while changes go on, so that a flush,
+    /// or a change at the limit, waits for less; at most as much again is in flight.
+    pub start_bytes: Option<usize>,
     /// Keep data after it was used. Otherwise only delayed writes, data ahead of a reader and data
     /// in flight are held.
     pub keep: bool,
@@ -100,6 +103,7 @@ impl DataSettings {
         random_clusters: true,
         free_behind: true,
         write_limit_bytes: Some(4 << 20),
+        start_bytes: Some(16 << 20),
         keep: false,
         capacity_bytes: 64 << 20,
         reclaim_bytes: 0,
@@ -129,6 +133,7 @@ impl DataSettings {
             random_clusters: false,
             free_behind: false,
             write_limit_bytes: None,
+            start_bytes: None,
             keep: true,
             capacity_bytes,
             reclaim_bytes: 0,

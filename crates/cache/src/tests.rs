@@ -112,6 +112,26 @@ fn files_do_not_pile_up() {
     assert_eq!(device.to_bytes()[(3 * PENDING_STREAMS - 1) * 4096], 7);
 }
 
+/// Promise: delayed data beyond a limit goes to the device while changes go on, and what was started
+/// before it has arrived by then; the rest waits for the flush.
+#[test]
+fn delayed_data_starts_early() {
+    let device = Arc::new(MemoryDevice::new(1 << 20));
+    let data = DataSettings { start_bytes: Some(3 * 4096), ..DataSettings::THROUGH };
+    let cache = Cache::new(device.clone(), Arc::new(SystemClock), Settings { data, ..Settings::default() });
+    for n in 0..10_u64 {
+        let stream = cache.stream(4096, 64);
+        let tx = cache.begin(0).unwrap().unwrap();
+        let at = n * 8192;
+        cache.write(&stream, &tx, Space { offset: 0, at, end: 4096 }, &[7; 4096]).unwrap();
+        tx.commit();
+    }
+    let written = || (0..10).filter(|n| device.to_bytes()[n * 8192] == 7).count();
+    assert_eq!((written(), cache.pool.pending_streams()), (8, 6));
+    cache.flush().unwrap();
+    assert_eq!((written(), cache.pool.pending_streams()), (10, 0));
+}
+
 /// A device whose reads, writes and flushes can be made to fail.
 struct Failing {
     device: MemoryDevice,
@@ -612,14 +632,17 @@ impl Log for Slow {
 #[test]
 fn freed_space_is_not_written_before_the_commit() {
     const FREED: u64 = 256 << 10;
-    let straight = (Some(65_536), None, 65_536, 1 << 20);
-    let in_clusters = (None, Some(8192), 16_384, 1 << 20);
-    let with_others = (None, None, 4096, 0);
-    for (straight_bytes, cluster_bytes, len, dirty_limit_bytes) in [straight, in_clusters, with_others] {
+    let straight = (Some(65_536), None, 65_536, 1 << 20, None);
+    let in_clusters = (None, Some(8192), 16_384, 1 << 20, None);
+    let with_others = (None, None, 4096, 0, None);
+    let early = (None, None, 4096, 1 << 20, Some(0));
+    for (straight_bytes, cluster_bytes, len, dirty_limit_bytes, start_bytes) in
+        [straight, in_clusters, with_others, early]
+    {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (go_on, goes_on) = std::sync::mpsc::channel();
         let device = Arc::new(MemoryDevice::new(1 << 20));
-        let data = DataSettings { cluster_bytes, straight_bytes, ..DataSettings::THROUGH };
+        let data = DataSettings { cluster_bytes, straight_bytes, start_bytes, ..DataSettings::THROUGH };
         let settings = Settings { dirty_limit_bytes, data, ..Settings::default() };
         let log = Arc::new(Slow { begun, goes_on: Mutex::new(goes_on) });
         let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), settings, log);

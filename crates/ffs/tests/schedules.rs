@@ -33,7 +33,11 @@ fn settings(random: &mut StdRng) -> Settings {
     let data = match random.random_range(0..3) {
         0 => DataSettings::old(4096, memory),
         1 => DataSettings::clustered(4096 * random.random_range(2..16), memory),
-        _ => DataSettings { capacity_bytes: memory, ..DataSettings::THROUGH },
+        _ => DataSettings {
+            capacity_bytes: memory,
+            start_bytes: random.random::<bool>().then(|| random.random_range(4..64) << 10),
+            ..DataSettings::THROUGH
+        },
     };
     let naming = if random.random() { Naming::Synchronous } else { Naming::Delayed };
     let dirty_limit_bytes = random.random_range(64..1024) << 10;

@@ -7,7 +7,7 @@ use crate::{Cache, Tx};
 use spindle_clock::{MutexGuard, Work};
 use spindle_device::{AlignedBuf, Op, Result};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Dirty pages are gathered into transfers of up to this many bytes when everything is flushed.
 const FLUSH_BYTES: usize = 1 << 20;
@@ -333,6 +333,15 @@ impl Cache {
         }
         batch.submit()?;
         Ok(streams)
+    }
+
+    /// Starts writing what is delayed, and waits for what was started before that, unless another
+    /// thread is doing so.
+    pub(crate) fn start_early(&self) -> Result<()> {
+        let Some(mut started) = self.started.try_lock() else { return Ok(()) };
+        let before: Vec<_> = started.iter().filter_map(Weak::upgrade).collect();
+        *started = self.start_delayed()?.iter().map(Arc::downgrade).collect();
+        self.land_delayed(&before)
     }
 
     /// Waits for everything that [`Self::start_delayed`] has started.

@@ -72,7 +72,8 @@ impl Mounting {
             Self::Straight(least) => {
                 let data = plain.data.on_image_file();
                 let straight_bytes = data.straight_bytes.map(|bytes| bytes.min(least));
-                Settings { data: DataSettings { straight_bytes, ..data }, ..plain }
+                let start_bytes = Some(16 << 10);
+                Settings { data: DataSettings { straight_bytes, start_bytes, ..data }, ..plain }
             }
             Self::Eager => Settings { dirty_limit_bytes: 2048, ..plain },
             Self::Synchronous => Settings { naming: Naming::Durable, ..plain },
