@@ -7,6 +7,7 @@
 //! every contender a new file system and all rows; the median over the rounds counts. Needs root.
 //! What can be chosen is in [`settings`].
 
+mod allocations;
 mod analysis;
 mod cachesim;
 mod check;
@@ -18,6 +19,7 @@ mod devices;
 mod durable;
 mod events;
 mod images;
+mod library;
 mod measure;
 mod mounted;
 mod nothing;
@@ -56,6 +58,7 @@ fn run() -> Result<()> {
     }
     std::fs::create_dir_all(&settings.directory).map_err(Failure::of(settings.directory.display()))?;
     let mut table = settings.json.as_deref().map_or_else(|| Ok(Table::default()), Table::load)?;
+    let mut allocations = String::new();
     for round in 1..=settings.rounds {
         for contender in settings.contenders() {
             eprintln!("round {round} of {}: {}", settings.rounds, contender.name());
@@ -74,6 +77,9 @@ fn run() -> Result<()> {
         if settings.wants(Group::Cachesim) {
             cachesim::all(&settings, &mut table)?;
         }
+        if settings.wants(Group::Library) {
+            allocations = library::all(&settings, &mut table)?;
+        }
     }
     check::all(&settings, &mut table)?;
     if settings.wants(Group::Durable) {
@@ -88,6 +94,9 @@ fn run() -> Result<()> {
     print!("{}", table.markdown());
     if settings.wants(Group::Durable) {
         print!("\n{}", counts::all()?);
+    }
+    if settings.wants(Group::Library) {
+        print!("\n{allocations}");
     }
     Ok(())
 }

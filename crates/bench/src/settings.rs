@@ -24,6 +24,8 @@ pub enum Group {
     Image,
     /// Checks and repairs of a million files and of large ones
     Check,
+    /// The library without a mount, with one thread and with two
+    Library,
     /// Spindle beside itself, without and with clustering
     Clusters,
     /// What surviving crashes costs
