@@ -1,0 +1,132 @@
+//! What is varied: one property of a candidate at a time.
+
+use super::candidate::{Apart, Candidate, Layout, Names};
+use super::Ground;
+use super::window::Basis;
+use spindle_report::number::bytes;
+
+/// A property, and what it can be instead.
+pub(super) struct Axis {
+    /// Its name.
+    pub name: &'static str,
+    /// Returns candidates that differ from this one in the property, in the order in which they
+    /// are preferred if they make no difference.
+    pub others: fn(&Candidate, &Setting<'_>) -> Vec<Candidate>,
+    /// Returns what it is in a candidate, in words.
+    pub value: fn(&Candidate) -> String,
+}
+
+/// What decides which candidates make sense.
+pub(super) struct Setting<'a> {
+    pub ground: &'a Ground,
+    pub basis: &'a Basis,
+}
+
+/// All of them, in the order in which they are varied: what decides most comes first, and memory
+/// last, because how much is enough depends on all others.
+pub(super) const ALL: [Axis; 9] = [
+    Axis { name: "file system", others: systems, value: |now| now.layout.system().into() },
+    Axis { name: "block size", others: blocks, value: |now| bytes(now.layout.block_bytes().into()) },
+    Axis { name: "fragment size", others: fragments, value: |now| now.layout.fragment() },
+    Axis { name: "clusters", others: clusters, value: |now| bytes(now.cluster_bytes.into()) },
+    Axis { name: "inode density", others: densities, value: |now| now.layout.density() },
+    Axis { name: "log", others: logs, value: |now| now.names.to_string() },
+    Axis { name: "write policy", others: commits, value: |now| format!("commits every {} s", now.commit_seconds) },
+    Axis { name: "second disk", others: second_disks, value: |now| now.layout.system().into() },
+    Axis { name: "memory", others: memories, value: |now| bytes(now.memory_bytes) },
+];
+
+const BLOCKS: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
+/// Fragments of a block.
+const FRAGMENTS: [u32; 4] = [1, 2, 4, 8];
+/// The largest fragment with which the formats of all systems can be made.
+const LEAST_FRAGMENT: u32 = 512;
+const CLUSTERS: [u32; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+/// Bytes for each inode: the denser, the longer files can become smaller than they are now.
+const DENSITIES: [u32; 11] = [
+    1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
+];
+/// Intervals of commits in seconds.
+const COMMITS: [u32; 3] = [1, 5, 30];
+/// Parts of the memory that may be enough, as shifts.
+const MEMORIES: [u32; 4] = [8, 6, 4, 2];
+/// The least of it in bytes: with less, a cluster and what is read ahead take all.
+const LEAST_MEMORY: u64 = 4 << 20;
+
+fn with(candidate: &Candidate, layout: Layout) -> Candidate {
+    Candidate { layout, ..candidate.clone() }
+}
+
+fn systems(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    let Layout::Ufs { block_bytes, fragment_bytes, density_bytes, .. } = now.layout else { return Vec::new() };
+    let ufs1 = Layout::Ufs { version: 1, block_bytes, fragment_bytes, density_bytes };
+    let mfs = Layout::Mfs { block_bytes: BLOCKS[0], apart: Apart::Nothing };
+    vec![with(now, ufs1), with(now, mfs)]
+}
+
+fn blocks(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    let layout = |block: u32| match now.layout {
+        Layout::Ufs { version, block_bytes, fragment_bytes, density_bytes } => Layout::Ufs {
+            version,
+            block_bytes: block,
+            fragment_bytes: block / (block_bytes / fragment_bytes),
+            density_bytes,
+        },
+        Layout::Mfs { apart, .. } => Layout::Mfs { block_bytes: block, apart },
+    };
+    BLOCKS.into_iter().map(|block| with(now, layout(block))).collect()
+}
+
+fn fragments(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    let Layout::Ufs { version, block_bytes, density_bytes, .. } = now.layout else { return Vec::new() };
+    let sizes = FRAGMENTS.into_iter().map(|each| block_bytes / each);
+    sizes
+        .filter(|&size| size >= LEAST_FRAGMENT)
+        .map(|fragment_bytes| with(now, Layout::Ufs { version, block_bytes, fragment_bytes, density_bytes }))
+        .collect()
+}
+
+fn clusters(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    let sizes = CLUSTERS.into_iter().filter(|&size| size >= now.layout.block_bytes());
+    sizes.map(|cluster_bytes| Candidate { cluster_bytes, ..now.clone() }).collect()
+}
+
+fn densities(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    let Layout::Ufs { version, block_bytes, fragment_bytes, .. } = now.layout else { return Vec::new() };
+    let layout = |density_bytes| Layout::Ufs { version, block_bytes, fragment_bytes, density_bytes };
+    DENSITIES.into_iter().map(|density| with(now, layout(density))).collect()
+}
+
+fn logs(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+    if matches!(now.layout, Layout::Mfs { .. }) {
+        return Vec::new();
+    }
+    let names = [Names::Logged, Names::Synchronous, Names::Unordered];
+    names.map(|names| Candidate { names, ..now.clone() }).to_vec()
+}
+
+fn commits(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
+    // In less time than two intervals a longer one shows nothing.
+    let shows = |seconds: &u32| 2.0 * f64::from(*seconds) <= setting.basis.seconds_simulated;
+    let seconds = COMMITS.into_iter().filter(shows);
+    seconds.map(|commit_seconds| Candidate { commit_seconds, ..now.clone() }).collect()
+}
+
+fn second_disks(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
+    if setting.ground.second.is_none() {
+        return Vec::new();
+    }
+    let block_bytes = match now.layout {
+        Layout::Ufs { .. } => BLOCKS[0],
+        Layout::Mfs { block_bytes, .. } => block_bytes,
+    };
+    let layouts = [Apart::Log, Apart::Control].map(|apart| Layout::Mfs { block_bytes, apart });
+    layouts.map(|layout| Candidate { layout, names: Names::Logged, ..now.clone() }).to_vec()
+}
+
+fn memories(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
+    let smaller = MEMORIES.into_iter().map(|shift| setting.ground.memory >> shift);
+    let smaller = smaller.filter(|&memory| memory >= LEAST_MEMORY);
+    let all = smaller.chain([setting.ground.memory, setting.ground.memory.saturating_mul(4)]);
+    all.map(|memory_bytes| Candidate { memory_bytes, ..now.clone() }).collect()
+}

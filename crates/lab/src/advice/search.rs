@@ -1,0 +1,241 @@
+//! The search for the best candidate, and the ranking of all that were simulated.
+//!
+//! The one idea: coordinate descent. From what `newfs` and `mount` do by themselves one property is
+//! varied after the other ([`axes`](super::axes)), and each keeps the value that is best.
+//!
+//! What is best: the fastest. Of those that are no slower by more than the noise, the one with the
+//! least work for the disk; of those, the one that holds the most files; of those, the one that is
+//! in use before, or else the first. Never one that loses more in a crash than the default does, or
+//! needs what the user does not have: these are simulated and shown.
+//!
+//! Invariant: noise is measured. Two candidates differ only if the whole window says so, by more
+//! than [`MODEL`], and by more than its two halves disagree about it.
+
+use super::axes::{self, Axis, Setting};
+use super::candidate::Candidate;
+use super::simulate::{Half, Prediction, predict};
+use super::window::Window;
+use super::{Ground, Progress};
+use crate::bench::at_once::at_once;
+use crate::{Error, Result};
+use spindle_report::number::real;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// How much the models of disks are off: mean service times of validated drives differ by up to 4.5
+/// % from the measured ones (docs/LAB.md, "DiskSim's drives").
+const MODEL: f64 = 0.05;
+/// A part of the space that is not worth anything else.
+const ROOM: f64 = 0.01;
+/// A disk that works for less than this part of the time is as good as idle.
+const IDLE: f64 = 0.1;
+/// Times are compared as if they were this many seconds at least, so that none is divided by.
+const LEAST_SECONDS: f64 = 1e-9;
+
+/// A candidate with what it does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tried {
+    /// Which.
+    pub candidate: Candidate,
+    /// In which it differs from the default.
+    pub name: String,
+    /// What it does.
+    pub prediction: Prediction,
+    /// Why it is not advised, whatever it does: what it loses or needs.
+    pub but: Option<String>,
+    /// Its rank from 1: equal for those between which there is no difference in speed.
+    pub rank: usize,
+    /// Speed relative to the default.
+    pub times_default: f64,
+}
+
+/// A candidate that cannot carry the load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failed {
+    /// In which it differs from the default.
+    pub name: String,
+    /// What happened.
+    pub why: String,
+}
+
+/// What varying a property has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The property.
+    pub property: &'static str,
+    /// The value that is advised, in words.
+    pub advice: String,
+    /// The figures.
+    pub because: String,
+}
+
+/// The search so far.
+pub(super) struct Search<'a> {
+    window: Arc<Window>,
+    ground: &'a Ground,
+    progress: &'a Progress<'a>,
+    usual: Candidate,
+    tried: Vec<Tried>,
+    failed: Vec<Failed>,
+}
+
+/// The result of a search.
+pub(super) struct Found {
+    /// All that were simulated, the best first.
+    pub ranking: Vec<Tried>,
+    /// Those that cannot carry the load.
+    pub failed: Vec<Failed>,
+    /// The one that is advised.
+    pub advised: Tried,
+    /// What each property has shown.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Simulates candidates and returns what was found.
+///
+/// # Errors
+/// When the default cannot carry the load, or something is wrong with the ground.
+pub(super) fn search(window: &Arc<Window>, ground: &Ground, progress: &Progress<'_>) -> Result<Found> {
+    let usual = Candidate::usual(ground.memory);
+    let (tried, failed) = (Vec::new(), Vec::new());
+    let mut search =
+        Search { window: window.clone(), ground, progress, usual: usual.clone(), tried, failed };
+    let prediction = predict(&usual, window, ground)?;
+    search.note(usual.clone(), prediction);
+    let mut now = usual;
+    let mut verdicts = Vec::new();
+    for (at, axis) in axes::ALL.iter().enumerate() {
+        verdicts.extend(search.vary(axis, at, &mut now)?);
+    }
+    let advised = search.find(&now).cloned().ok_or_else(|| Error::Contradiction("nothing was tried".into()))?;
+    let Search { tried, failed, .. } = search;
+    let ranking = ranked(tried);
+    let advised = ranking.iter().find(|tried| tried.candidate == advised.candidate).cloned().unwrap_or(advised);
+    Ok(Found { ranking, failed, advised, verdicts })
+}
+
+impl Search<'_> {
+    fn find(&self, candidate: &Candidate) -> Option<&Tried> {
+        self.tried.iter().find(|tried| tried.candidate == *candidate)
+    }
+
+    fn note(&mut self, candidate: Candidate, prediction: Prediction) {
+        let name = candidate.differences(&self.usual);
+        let needs = candidate.memory_bytes > self.ground.memory;
+        let but = candidate.loses_more_than(&self.usual);
+        let but = but.or_else(|| needs.then(|| "needs more memory".into()));
+        let time = prediction.whole().time();
+        let usual = self.tried.first().map_or(time, |usual| usual.prediction.whole().time());
+        let times_default = usual.max(LEAST_SECONDS) / time.max(LEAST_SECONDS);
+        self.tried.push(Tried { candidate, name, prediction, but, rank: 0, times_default });
+    }
+
+    /// Simulates what a property can be instead, sets the best, and returns what that has shown.
+    fn vary(&mut self, axis: &Axis, at: usize, now: &mut Candidate) -> Result<Option<Verdict>> {
+        let setting = Setting { ground: self.ground, basis: &self.window.basis };
+        let others = (axis.others)(now, &setting);
+        if others.iter().all(|other| other == now) {
+            return Ok(None);
+        }
+        let new: Vec<_> = others.iter().filter(|other| self.find(other).is_none()).cloned().collect();
+        (self.progress)(axis.name, real(at as u64) / real(axes::ALL.len() as u64));
+        let (window, ground) = (&self.window, self.ground);
+        let predictions = at_once(&new, |_, other| Ok(predict(other, window, ground)))?;
+        for (candidate, prediction) in new.into_iter().zip(predictions) {
+            match prediction {
+                Ok(prediction) => self.note(candidate, prediction),
+                Err(error) => {
+                    let name = candidate.differences(&self.usual);
+                    self.failed.push(Failed { name, why: error.to_string() });
+                }
+            }
+        }
+        // The present one is preferred to all others, except that less memory is preferred.
+        let mut compared: Vec<&Tried> = others.iter().filter_map(|other| self.find(other)).collect();
+        if axis.name != "memory" && let Some(present) = self.find(now) {
+            compared.retain(|tried| tried.candidate != *now);
+            compared.insert(0, present);
+        }
+        let Some(best) = best(&compared) else { return Ok(None) };
+        let verdict = verdict(axis, best, &compared);
+        *now = best.candidate.clone();
+        Ok(Some(verdict))
+    }
+}
+
+/// Returns the seconds that are compared: of what limits the load, and of the disk, where it works
+/// at all.
+const TIME: fn(Half) -> f64 = |half| half.time().max(LEAST_SECONDS);
+const DISK: fn(Half) -> f64 = |half| half.disk.max(IDLE * half.time()).max(LEAST_SECONDS);
+
+/// Returns true if two predictions differ in some seconds by more than the noise.
+fn differ(one: &Prediction, other: &Prediction, seconds: fn(Half) -> f64) -> bool {
+    let relative = |one: Half, other: Half| (seconds(one) / seconds(other)).ln();
+    let [first, second] = [0, 1].map(|half| relative(one.halves[half], other.halves[half]));
+    let noise = (first - second).abs() / 2.0;
+    relative(one.whole(), other.whole()).abs() > noise.max(MODEL)
+}
+
+/// Returns those between which and the one with the fewest seconds there is no difference.
+fn equal_to_least<'a>(all: &[&'a Tried], seconds: fn(Half) -> f64) -> Vec<&'a Tried> {
+    let of = |tried: &Tried| seconds(tried.prediction.whole());
+    let Some(least) = all.iter().min_by(|one, other| of(one).total_cmp(&of(other))) else { return Vec::new() };
+    all.iter().filter(|tried| !differ(&tried.prediction, &least.prediction, seconds)).copied().collect()
+}
+
+/// Returns the best of some; nothing if none can be advised.
+fn best<'a>(all: &[&'a Tried]) -> Option<&'a Tried> {
+    let possible: Vec<_> = all.iter().filter(|tried| tried.but.is_none()).copied().collect();
+    let left = equal_to_least(&equal_to_least(&possible, TIME), DISK);
+    let fits = |tried: &Tried| tried.prediction.space.map_or(0.0, |space| real(space.fits_bytes));
+    let most = left.iter().map(|tried| fits(tried)).fold(0.0, f64::max);
+    left.into_iter().find(|tried| fits(tried) >= most * (1.0 - ROOM))
+}
+
+/// Returns what varying a property has shown.
+fn verdict(axis: &Axis, best: &Tried, compared: &[&Tried]) -> Verdict {
+    let slowest_first = |tried: &&&Tried| differ(&tried.prediction, &best.prediction, TIME);
+    let (others, equal): (Vec<&Tried>, Vec<&Tried>) = compared.iter().partition(|tried| slowest_first(tried));
+    let names = |all: &[&Tried]| all.iter().map(|tried| (axis.value)(&tried.candidate)).collect::<Vec<_>>().join(", ");
+    let mut because = match (others.is_empty(), equal.len()) {
+        (true, _) => format!("no difference in speed between {}", names(&equal)),
+        (false, 1) => String::new(),
+        (false, _) => format!("no difference in speed between {}; ", names(&equal)),
+    };
+    let speed = |tried: &Tried| best.prediction.whole().time() / tried.prediction.whole().time().max(LEAST_SECONDS);
+    let listed = others.iter().map(|tried| format!("{} {:.2} times as fast", (axis.value)(&tried.candidate), speed(tried)));
+    because += &listed.collect::<Vec<_>>().join(", ");
+    let filled = equal.iter().filter_map(|tried| Some((tried, tried.prediction.space?.fits_percent)));
+    let filled: Vec<_> = filled.filter(|(tried, _)| tried.but.is_none()).collect();
+    if let Some(space) = best.prediction.space
+        && filled.iter().any(|(_, percent)| *percent < space.fits_percent * (1.0 - ROOM))
+    {
+        let listed = filled.iter().map(|(tried, percent)| format!("{} {percent:.1} %", (axis.value)(&tried.candidate)));
+        let listed = listed.collect::<Vec<_>>().join(", ");
+        because += &format!("; files like those of the trace fill {listed} of the space");
+    }
+    let buts = compared.iter().filter_map(|tried| Some(format!("{}: {}", (axis.value)(&tried.candidate), tried.but.as_ref()?)));
+    let buts = buts.collect::<Vec<_>>();
+    if !buts.is_empty() {
+        because += &format!("; not advised: {}", buts.join(", "));
+    }
+    Verdict { property: axis.name, advice: (axis.value)(&best.candidate), because }
+}
+
+/// Returns all in the order of their speed, with ranks; those between which and the first of a rank
+/// there is no difference have that rank, in the order of the work for the disk.
+fn ranked(mut all: Vec<Tried>) -> Vec<Tried> {
+    all.sort_by(|one, other| TIME(one.prediction.whole()).total_cmp(&TIME(other.prediction.whole())));
+    let mut leader = 0;
+    for at in 0..all.len() {
+        if differ(&all[at].prediction, &all[leader].prediction, TIME) {
+            leader = at;
+        }
+        all[at].rank = leader + 1;
+    }
+    all.sort_by(|one, other| {
+        let disk = |tried: &Tried| DISK(tried.prediction.whole());
+        one.rank.cmp(&other.rank).then(disk(one).total_cmp(&disk(other)))
+    });
+    all
+}
