@@ -39,6 +39,9 @@ pub struct Args {
     /// Also try what a second disk like this one is worth, for the log or for all inodes and names
     #[arg(long, value_name = "PRESET|FILE")]
     second: Option<String>,
+    /// Advise UFS only, which other systems can read, and not the multi-structured file system
+    #[arg(long, conflicts_with = "second")]
+    only_ufs: bool,
     /// The modelled host
     #[arg(long, value_name = "PRESET", default_value = "today")]
     host: String,
@@ -77,6 +80,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         host: args.host.clone(),
         size: args.size,
         memory: args.memory,
+        only_ufs: args.only_ufs,
         bounds: Bounds { events: args.events, ..Bounds::default() },
     };
     let advice = simulated(&args.trace, &wanted)?;

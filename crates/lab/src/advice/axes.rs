@@ -14,6 +14,9 @@ pub(super) struct Axis {
     pub others: fn(&Candidate, &Setting<'_>) -> Vec<Candidate>,
     /// Returns what it is in a candidate, in words.
     pub value: fn(&Candidate) -> String,
+    /// True if the best is kept: memory is what the user has, so it is only said how much is
+    /// enough.
+    pub is_kept: bool,
 }
 
 /// What decides which candidates make sense.
@@ -22,26 +25,29 @@ pub(super) struct Setting<'a> {
     pub basis: &'a Basis,
 }
 
-/// All of them, in the order in which they are varied: what decides most comes first, and memory
-/// last, because how much is enough depends on all others.
+/// All of them, in the order in which they are varied. Other systems come after all that UFS has,
+/// so that they are compared with the best of it, and memory last, because how much is enough
+/// depends on all others.
 pub(super) const ALL: [Axis; 9] = [
-    Axis { name: "file system", others: systems, value: |now| now.layout.system().into() },
-    Axis { name: "block size", others: blocks, value: |now| bytes(now.layout.block_bytes().into()) },
-    Axis { name: "fragment size", others: fragments, value: |now| now.layout.fragment() },
-    Axis { name: "clusters", others: clusters, value: |now| bytes(now.cluster_bytes.into()) },
-    Axis { name: "inode density", others: densities, value: |now| now.layout.density() },
-    Axis { name: "log", others: logs, value: |now| now.names.to_string() },
-    Axis { name: "write policy", others: commits, value: |now| format!("commits every {} s", now.commit_seconds) },
-    Axis { name: "second disk", others: second_disks, value: |now| now.layout.system().into() },
-    Axis { name: "memory", others: memories, value: |now| bytes(now.memory_bytes) },
+    Axis { name: "block size", others: blocks, value: |now| bytes(now.layout.block_bytes().into()), is_kept: true },
+    Axis { name: "fragment size", others: fragments, value: |now| layout_number(now, |(fragment, _)| fragment), is_kept: true },
+    Axis { name: "clusters", others: clusters, value: |now| bytes(now.cluster_bytes.into()), is_kept: true },
+    Axis { name: "bytes for each inode", others: densities, value: |now| layout_number(now, |(_, density)| density), is_kept: true },
+    Axis { name: "log", others: logs, value: |now| now.names.name().into(), is_kept: true },
+    Axis { name: "write policy", others: commits, value: |now| format!("commits every {} s", now.commit_seconds), is_kept: true },
+    Axis { name: "file system", others: systems, value: |now| now.layout.system().into(), is_kept: true },
+    Axis { name: "second disk", others: second_disks, value: |now| now.layout.system().into(), is_kept: true },
+    Axis { name: "memory", others: memories, value: |now| bytes(now.memory_bytes), is_kept: false },
 ];
 
 const BLOCKS: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 /// Fragments of a block.
 const FRAGMENTS: [u32; 4] = [1, 2, 4, 8];
-/// The largest fragment with which the formats of all systems can be made.
+/// The smallest fragment: a sector of most disks.
 const LEAST_FRAGMENT: u32 = 512;
-const CLUSTERS: [u32; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+const CLUSTERS: [u32; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// The most blocks of a cluster that `newfs` takes.
+const MOST_BLOCKS: u32 = 256;
 /// Bytes for each inode: the denser, the longer files can become smaller than they are now.
 const DENSITIES: [u32; 11] = [
     1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
@@ -53,15 +59,33 @@ const MEMORIES: [u32; 4] = [8, 6, 4, 2];
 /// The least of it in bytes: with less, a cluster and what is read ahead take all.
 const LEAST_MEMORY: u64 = 4 << 20;
 
+/// Returns a number of bytes that only UFS has, of its fragment size and its density, in words.
+fn layout_number(now: &Candidate, of: fn((u32, u32)) -> u32) -> String {
+    match now.layout {
+        Layout::Ufs { fragment_bytes, density_bytes, .. } => bytes(of((fragment_bytes, density_bytes)).into()),
+        Layout::Mfs { .. } => "none".into(),
+    }
+}
+
 fn with(candidate: &Candidate, layout: Layout) -> Candidate {
     Candidate { layout, ..candidate.clone() }
 }
 
-fn systems(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
+fn systems(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
     let Layout::Ufs { block_bytes, fragment_bytes, density_bytes, .. } = now.layout else { return Vec::new() };
     let ufs1 = Layout::Ufs { version: 1, block_bytes, fragment_bytes, density_bytes };
-    let mfs = Layout::Mfs { block_bytes: BLOCKS[0], apart: Apart::Nothing };
-    vec![with(now, ufs1), with(now, mfs)]
+    let sets = sets(now, setting, &[Apart::Nothing]);
+    std::iter::once(with(now, ufs1)).chain(sets).collect()
+}
+
+/// Returns multi-structured file systems with the smallest blocks, and with those of the present
+/// one; none if only UFS is wanted.
+fn sets(now: &Candidate, setting: &Setting<'_>, all: &[Apart]) -> Vec<Candidate> {
+    let (least, block) = (BLOCKS[0], now.layout.block_bytes());
+    let sizes = if block == least { vec![least] } else { vec![least, block] };
+    let layouts = sizes.into_iter().flat_map(|block_bytes| all.iter().map(move |&apart| Layout::Mfs { block_bytes, apart }));
+    let set = |layout| Candidate { layout, names: Names::Logged, ..now.clone() };
+    layouts.filter(|_| !setting.ground.only_ufs).map(set).collect()
 }
 
 fn blocks(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
@@ -87,7 +111,8 @@ fn fragments(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
 }
 
 fn clusters(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
-    let sizes = CLUSTERS.into_iter().filter(|&size| size >= now.layout.block_bytes());
+    let block = now.layout.block_bytes();
+    let sizes = CLUSTERS.into_iter().filter(|&size| size >= block && size / block <= MOST_BLOCKS);
     sizes.map(|cluster_bytes| Candidate { cluster_bytes, ..now.clone() }).collect()
 }
 
@@ -113,15 +138,10 @@ fn commits(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
 }
 
 fn second_disks(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
-    if setting.ground.second.is_none() {
-        return Vec::new();
+    match setting.ground.second {
+        Some(_) => sets(now, setting, &[Apart::Log, Apart::Control]),
+        None => Vec::new(),
     }
-    let block_bytes = match now.layout {
-        Layout::Ufs { .. } => BLOCKS[0],
-        Layout::Mfs { block_bytes, .. } => block_bytes,
-    };
-    let layouts = [Apart::Log, Apart::Control].map(|apart| Layout::Mfs { block_bytes, apart });
-    layouts.map(|layout| Candidate { layout, names: Names::Logged, ..now.clone() }).to_vec()
 }
 
 fn memories(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {

@@ -5,7 +5,6 @@
 
 use serde::Serialize;
 use spindle_report::number::bytes;
-use std::fmt;
 
 /// Default of the option `commit=` of mounts, in seconds.
 const COMMIT: u32 = 5;
@@ -73,13 +72,24 @@ pub enum Names {
     Synchronous,
 }
 
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Names {
+    /// Returns the option of a mount; none for the default.
+    const fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Logged => None,
+            Self::Unordered => Some("nolog"),
+            Self::Synchronous => Some("sync"),
+        }
+    }
+
+    /// Returns it in words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Logged => "with a log",
             Self::Unordered => "no log",
             Self::Synchronous => "synchronous names",
-        })
+        }
     }
 }
 
@@ -105,33 +115,42 @@ impl Candidate {
         (self.cluster_bytes / self.layout.block_bytes()).max(1)
     }
 
-    /// Returns what a crash takes that it would not take from `other`.
+    /// Returns why it is not advised in place of `usual`, however fast it is: what it loses or
+    /// needs.
     #[must_use]
-    pub fn loses_more_than(&self, other: &Self) -> Option<String> {
-        if self.names == Names::Unordered && other.names != Names::Unordered {
-            return Some("after a crash, names in any order, and a check is needed".into());
+    pub fn objection(&self, usual: &Self) -> Option<String> {
+        if let Layout::Ufs { version: 1, .. } = self.layout {
+            return Some("UFS1 has no times after 2038, extended attributes and check-hashes".into());
         }
-        (self.commit_seconds > other.commit_seconds)
-            .then(|| format!("a crash takes up to {} s of what was not synced", self.commit_seconds))
+        if self.names == Names::Unordered {
+            return Some("without a log a crash leaves names in any order, and needs a check".into());
+        }
+        if self.commit_seconds > usual.commit_seconds {
+            return Some(format!("a crash takes up to {} s of what was not synced", self.commit_seconds));
+        }
+        (self.memory_bytes > usual.memory_bytes)
+            .then(|| format!("{} of memory are needed", bytes(self.memory_bytes)))
     }
 
-    /// Returns in which it differs from `other`, in words.
+    /// Returns the options of `newfs` and `mount` that differ from those of `other`, and memory;
+    /// `default` if none does.
     #[must_use]
-    pub fn differences(&self, other: &Self) -> String {
-        let mut found = self.layout.differences(&other.layout);
+    pub fn options(&self, other: &Self) -> String {
+        let mut found = self.layout.options(other.layout);
         if self.cluster_bytes != other.cluster_bytes {
-            found.push(format!("clusters of {}", bytes(self.cluster_bytes.into())));
+            let option = if matches!(self.layout, Layout::Ufs { .. }) { "-a" } else { "--track" };
+            found.push(format!("{option} {}", self.cluster_blocks()));
         }
         if self.names != other.names {
-            found.push(self.names.to_string());
+            found.push(self.names.option().unwrap_or("log").into());
         }
         if self.commit_seconds != other.commit_seconds {
-            found.push(format!("commits every {} s", self.commit_seconds));
+            found.push(format!("commit={}", self.commit_seconds));
         }
         if self.memory_bytes != other.memory_bytes {
-            found.push(format!("{} of memory", bytes(self.memory_bytes)));
+            found.push(format!("memory {}", short(self.memory_bytes)));
         }
-        if found.is_empty() { "default".into() } else { found.join(", ") }
+        if found.is_empty() { "default".into() } else { found.join(" ") }
     }
 
     /// Returns the commands that make and mount it, of `size` bytes, on the image or device `IMAGE`
@@ -159,11 +178,7 @@ impl Candidate {
             Layout::Ufs { .. } => Some(format!("spindle tunefs -a {blocks} IMAGE")),
             Layout::Mfs { .. } => None,
         };
-        let names = match self.names {
-            Names::Logged => None,
-            Names::Unordered => Some("nolog".to_owned()),
-            Names::Synchronous => Some("sync".to_owned()),
-        };
+        let names = self.names.option().map(str::to_owned);
         let commit = (self.commit_seconds != COMMIT).then(|| format!("commit={}", self.commit_seconds));
         let options: Vec<_> = names.into_iter().chain(commit).collect();
         let options = if options.is_empty() { String::new() } else { format!("-o {} ", options.join(",")) };
@@ -198,43 +213,32 @@ impl Layout {
         }
     }
 
-    /// Returns the size of a fragment in words; `mfs` has none.
-    #[must_use]
-    pub fn fragment(self) -> String {
-        match self {
-            Self::Ufs { fragment_bytes, .. } => bytes(fragment_bytes.into()),
-            Self::Mfs { .. } => "none".into(),
-        }
-    }
-
-    /// Returns how many inodes there are, in words.
-    #[must_use]
-    pub fn density(self) -> String {
-        match self {
-            Self::Ufs { density_bytes, .. } => format!("one for every {}", bytes(density_bytes.into())),
-            Self::Mfs { .. } => "a share of control storage".into(),
-        }
-    }
-
-    /// Returns in which it differs from `other`, in words.
-    fn differences(&self, other: &Self) -> Vec<String> {
-        let size = |what: &str, size: u32| format!("{what} of {}", bytes(size.into()));
-        match (*self, *other) {
+    /// Returns the options of `newfs` that differ from those of `other`.
+    fn options(self, other: Self) -> Vec<String> {
+        let option = |letter: &str, size: u32| format!("-{letter} {}", short(size.into()));
+        match (self, other) {
             (
                 Self::Ufs { version, block_bytes, fragment_bytes, density_bytes },
                 Self::Ufs { version: v, block_bytes: b, fragment_bytes: f, density_bytes: d },
             ) => [
-                (version != v).then(|| format!("UFS{version}")),
-                (block_bytes != b).then(|| size("blocks", block_bytes)),
-                (fragment_bytes != f).then(|| size("fragments", fragment_bytes)),
-                (density_bytes != d).then(|| format!("an inode for every {}", bytes(density_bytes.into()))),
+                (version != v).then(|| format!("-O {version}")),
+                (block_bytes != b).then(|| option("b", block_bytes)),
+                (fragment_bytes != f).then(|| option("f", fragment_bytes)),
+                (density_bytes != d).then(|| option("i", density_bytes)),
             ]
             .into_iter()
             .flatten()
             .collect(),
-            _ => vec![self.system().into(), size("blocks", self.block_bytes())],
+            _ => vec![self.system().into(), option("b", self.block_bytes())],
         }
     }
+}
+
+/// Returns a size as options take it: `16k`.
+fn short(size: u64) -> String {
+    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let unit = units.into_iter().find(|(shift, _)| size > 0 && size.is_multiple_of(1 << shift));
+    unit.map_or_else(|| size.to_string(), |(shift, unit)| format!("{}{unit}", size >> shift))
 }
 
 /// Commands, ready to be used with the names of an image or device and a directory.

@@ -54,6 +54,9 @@ pub struct Ground {
     pub size: u64,
     /// Bytes of memory for file data.
     pub memory: u64,
+    /// True if only UFS is wanted, which other systems can read, and not the multi-structured file
+    /// system.
+    pub only_ufs: bool,
 }
 
 /// The disk and its host, before the size is known.
@@ -69,6 +72,8 @@ pub struct Wanted {
     pub size: Option<u64>,
     /// As in [`Ground`].
     pub memory: u64,
+    /// As in [`Ground`].
+    pub only_ufs: bool,
     /// What is simulated of the trace at most.
     pub bounds: Bounds,
 }
@@ -82,6 +87,7 @@ impl Default for Wanted {
             host: "today".into(),
             size: None,
             memory: 1 << 30,
+            only_ufs: false,
             bounds: Bounds::default(),
         }
     }
@@ -151,6 +157,7 @@ pub fn advise(wanted: &Wanted, open: Open<'_>, progress: &Progress<'_>) -> Resul
         host: wanted.host.clone(),
         size,
         memory: wanted.memory,
+        only_ufs: wanted.only_ufs,
     };
     let found = search::search(&Arc::new(window), &ground, progress)?;
     let commands = found.advised.candidate.commands(size);

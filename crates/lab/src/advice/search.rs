@@ -37,7 +37,7 @@ const LEAST_SECONDS: f64 = 1e-9;
 pub struct Tried {
     /// Which.
     pub candidate: Candidate,
-    /// In which it differs from the default.
+    /// The options in which it differs from the default.
     pub name: String,
     /// What it does.
     pub prediction: Prediction,
@@ -52,7 +52,7 @@ pub struct Tried {
 /// A candidate that cannot carry the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failed {
-    /// In which it differs from the default.
+    /// The options in which it differs from the default.
     pub name: String,
     /// What happened.
     pub why: String,
@@ -120,10 +120,8 @@ impl Search<'_> {
     }
 
     fn note(&mut self, candidate: Candidate, prediction: Prediction) {
-        let name = candidate.differences(&self.usual);
-        let needs = candidate.memory_bytes > self.ground.memory;
-        let but = candidate.loses_more_than(&self.usual);
-        let but = but.or_else(|| needs.then(|| "needs more memory".into()));
+        let name = candidate.options(&self.usual);
+        let but = candidate.objection(&self.usual);
         let time = prediction.whole().time();
         let usual = self.tried.first().map_or(time, |usual| usual.prediction.whole().time());
         let times_default = usual.max(LEAST_SECONDS) / time.max(LEAST_SECONDS);
@@ -145,20 +143,23 @@ impl Search<'_> {
             match prediction {
                 Ok(prediction) => self.note(candidate, prediction),
                 Err(error) => {
-                    let name = candidate.differences(&self.usual);
+                    let name = candidate.options(&self.usual);
                     self.failed.push(Failed { name, why: error.to_string() });
                 }
             }
         }
-        // The present one is preferred to all others, except that less memory is preferred.
         let mut compared: Vec<&Tried> = others.iter().filter_map(|other| self.find(other)).collect();
-        if axis.name != "memory" && let Some(present) = self.find(now) {
-            compared.retain(|tried| tried.candidate != *now);
+        if !others.contains(now)
+            && let Some(present) = self.find(now)
+        {
             compared.insert(0, present);
         }
-        let Some(best) = best(&compared) else { return Ok(None) };
+        let preferred = axis.is_kept.then_some(&*now);
+        let Some(best) = best(&compared, &self.tried, preferred) else { return Ok(None) };
         let verdict = verdict(axis, best, &compared);
-        *now = best.candidate.clone();
+        if axis.is_kept {
+            *now = best.candidate.clone();
+        }
         Ok(Some(verdict))
     }
 }
@@ -183,43 +184,45 @@ fn equal_to_least<'a>(all: &[&'a Tried], seconds: fn(Half) -> f64) -> Vec<&'a Tr
     all.iter().filter(|tried| !differ(&tried.prediction, &least.prediction, seconds)).copied().collect()
 }
 
-/// Returns the best of some; nothing if none can be advised.
-fn best<'a>(all: &[&'a Tried]) -> Option<&'a Tried> {
-    let possible: Vec<_> = all.iter().filter(|tried| tried.but.is_none()).copied().collect();
-    let left = equal_to_least(&equal_to_least(&possible, TIME), DISK);
+/// Returns the best of some, and of equal ones the preferred or the first; nothing if none can be
+/// advised. What is slower than the fastest of all so far is no equal, so that small losses do not
+/// add up from property to property.
+fn best<'a>(some: &[&'a Tried], all: &'a [Tried], preferred: Option<&Candidate>) -> Option<&'a Tried> {
+    let possible = |tried: &&'a Tried| tried.but.is_none();
+    let some: Vec<_> = some.iter().copied().filter(possible).collect();
+    let fast = equal_to_least(&all.iter().filter(possible).collect::<Vec<_>>(), TIME);
+    let fast: Vec<_> = some.iter().copied().filter(|tried| fast.contains(tried)).collect();
+    let left = equal_to_least(&if fast.is_empty() { equal_to_least(&some, TIME) } else { fast }, DISK);
     let fits = |tried: &Tried| tried.prediction.space.map_or(0.0, |space| real(space.fits_bytes));
     let most = left.iter().map(|tried| fits(tried)).fold(0.0, f64::max);
-    left.into_iter().find(|tried| fits(tried) >= most * (1.0 - ROOM))
+    let left: Vec<_> = left.into_iter().filter(|tried| fits(tried) >= most * (1.0 - ROOM)).collect();
+    let same = left.iter().find(|tried| Some(&tried.candidate) == preferred);
+    same.or(left.first()).copied()
 }
 
 /// Returns what varying a property has shown.
 fn verdict(axis: &Axis, best: &Tried, compared: &[&Tried]) -> Verdict {
-    let slowest_first = |tried: &&&Tried| differ(&tried.prediction, &best.prediction, TIME);
-    let (others, equal): (Vec<&Tried>, Vec<&Tried>) = compared.iter().partition(|tried| slowest_first(tried));
-    let names = |all: &[&Tried]| all.iter().map(|tried| (axis.value)(&tried.candidate)).collect::<Vec<_>>().join(", ");
-    let mut because = match (others.is_empty(), equal.len()) {
-        (true, _) => format!("no difference in speed between {}", names(&equal)),
-        (false, 1) => String::new(),
-        (false, _) => format!("no difference in speed between {}; ", names(&equal)),
-    };
-    let speed = |tried: &Tried| best.prediction.whole().time() / tried.prediction.whole().time().max(LEAST_SECONDS);
-    let listed = others.iter().map(|tried| format!("{} {:.2} times as fast", (axis.value)(&tried.candidate), speed(tried)));
-    because += &listed.collect::<Vec<_>>().join(", ");
-    let filled = equal.iter().filter_map(|tried| Some((tried, tried.prediction.space?.fits_percent)));
-    let filled: Vec<_> = filled.filter(|(tried, _)| tried.but.is_none()).collect();
-    if let Some(space) = best.prediction.space
-        && filled.iter().any(|(_, percent)| *percent < space.fits_percent * (1.0 - ROOM))
-    {
-        let listed = filled.iter().map(|(tried, percent)| format!("{} {percent:.1} %", (axis.value)(&tried.candidate)));
-        let listed = listed.collect::<Vec<_>>().join(", ");
-        because += &format!("; files like those of the trace fill {listed} of the space");
-    }
-    let buts = compared.iter().filter_map(|tried| Some(format!("{}: {}", (axis.value)(&tried.candidate), tried.but.as_ref()?)));
-    let buts = buts.collect::<Vec<_>>();
-    if !buts.is_empty() {
-        because += &format!("; not advised: {}", buts.join(", "));
-    }
-    Verdict { property: axis.name, advice: (axis.value)(&best.candidate), because }
+    let value = |tried: &Tried| (axis.value)(&tried.candidate);
+    let list = |found: Vec<String>| (!found.is_empty()).then(|| found.join(", "));
+    let (others, equal): (Vec<&Tried>, Vec<&Tried>) =
+        compared.iter().partition(|tried| differ(&tried.prediction, &best.prediction, TIME));
+    let time = |tried: &Tried| TIME(tried.prediction.whole());
+    let same = (equal.len() > 1).then(|| list(equal.iter().map(|tried| value(tried)).collect())).flatten();
+    let speeds = others.iter().map(|tried| format!("{} {:.2}", value(tried), time(best) / time(tried))).collect();
+    let fills = |tried: &&Tried| Some(format!("{} {:.1} %", value(tried), tried.prediction.space?.fits_percent));
+    let filled: Vec<_> = equal.iter().filter_map(fills).collect();
+    let share = |tried: &&Tried| tried.prediction.space.map(|space| space.fits_percent);
+    let most = share(&best).unwrap_or(0.0);
+    let is_fuller = equal.iter().filter_map(share).any(|percent| (percent - most).abs() > most * ROOM);
+    let objections = compared.iter().filter_map(|tried| Some(format!("{}: {}", value(tried), tried.but.as_ref()?)));
+    let parts = [
+        same.map(|same| format!("no difference in speed between {same}")),
+        list(speeds).map(|speeds| format!("speed relative to it: {speeds}")),
+        is_fuller.then(|| list(filled)).flatten().map(|filled| format!("files fill {filled} of the space")),
+        list(objections.collect()).map(|objections| format!("not advised: {objections}")),
+    ];
+    let because = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Verdict { property: axis.name, advice: value(best), because }
 }
 
 /// Returns all in the order of their speed, with ranks; those between which and the first of a rank

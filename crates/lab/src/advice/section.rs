@@ -1,10 +1,12 @@
 //! Advice as a section of a report.
 
-use super::{Advice, Answer, Basis, Ranked, Tried};
+use super::{Advice, Answer, Basis, Commands, Ranked, Tried};
 use spindle_report::number::{bytes, real};
 use spindle_report::outcome::{Cell, Column, Table};
 use spindle_report::{Outcome, Section};
 
+/// The name of the candidate that has no options.
+const DEFAULT: &str = "default";
 /// Rows of the table at most; JSON has all.
 const ROWS: usize = 12;
 
@@ -19,15 +21,16 @@ pub fn section(advice: &Advice) -> Section {
             String::new()
         }
         Answer::Ranked(ranked) => {
-            findings.extend(commands(ranked));
+            tables.push(commands(&ranked.commands));
             let verdict = |verdict: &super::Verdict| {
                 format!("{}: {} ({})", verdict.property, verdict.advice, verdict.because)
             };
             findings.extend(ranked.verdicts.iter().map(verdict));
-            findings.extend(ranked.failed.iter().map(|failed| format!("{}: {}", failed.name, failed.why)));
+            let failed = |failed: &super::Failed| format!("{} cannot carry the load: {}", failed.name, failed.why);
+            findings.extend(ranked.failed.iter().map(failed));
             tables.push(table(ranked));
             findings.extend(rests_on(&advice.basis));
-            intro(ranked)
+            format!("{} {}", advised(ranked), intro(ranked, advice.basis.seconds_simulated))
         }
     };
     Section {
@@ -38,13 +41,20 @@ pub fn section(advice: &Advice) -> Section {
     }
 }
 
-fn intro(ranked: &Ranked) -> String {
+fn intro(ranked: &Ranked, seconds: f64) -> String {
     let ground = &ranked.ground;
     let second = ground.second.as_ref().map_or(String::new(), |second| format!(" and {second}"));
+    let usual = ranked.ranking.iter().find(|tried| tried.name == DEFAULT);
+    let load = usual.map(|usual| {
+        let found = &usual.prediction;
+        let (waited, disk) = (found.waited_seconds, found.disk_seconds);
+        format!(" By default programs waited {waited:.3} s, and the disk worked {disk:.3} s, of {seconds:.0} s.")
+    });
+    let load = load.unwrap_or_default();
     format!(
         "Each row is a file system of {} that was made, filled and used as the trace says, in virtual time, on the modelled \
          disk {}{second} and host {} with {} of memory for file data. Equal ranks mean no difference in speed. The rate is \
-         that of the slower of programs and disk.",
+         that of the slower of programs and disk.{load}",
         bytes(ground.size),
         ground.disk,
         ground.host,
@@ -52,33 +62,45 @@ fn intro(ranked: &Ranked) -> String {
     )
 }
 
-/// Returns what to do.
-fn commands(ranked: &Ranked) -> Vec<String> {
+/// Returns the advice in a sentence.
+fn advised(ranked: &Ranked) -> String {
     let advised = &ranked.advised;
-    let mut found = vec![if advised.candidate.differences(&ranked_usual(ranked)) == "default" {
-        "Advice: what newfs and mount do without options; nothing that was tried is better.".into()
-    } else {
-        format!(
-            "Advice: {}; {:.2} times as fast as what newfs and mount do without options.",
-            advised.name, advised.times_default
-        )
-    }];
-    found.push(format!("To make it: {}", ranked.commands.newfs));
-    found.extend(ranked.commands.tunefs.iter().map(|tunefs| {
-        format!("Of a file system that is there, only the clusters can be changed: {tunefs}")
-    }));
-    found.push(format!("To mount it: {}", ranked.commands.mount));
-    found
+    let usual = ranked.ranking.iter().find(|tried| tried.name == DEFAULT);
+    match usual {
+        Some(usual) if usual.candidate != advised.candidate => {
+            let speed = if usual.rank == advised.rank {
+                "as fast".into()
+            } else {
+                format!("{:.2} times as fast", advised.times_default)
+            };
+            let room = room(usual, advised).unwrap_or_default();
+            format!("Advised: {}; {speed} as what newfs and mount do without options.{room}", advised.name)
+        }
+        _ => "Advised: what newfs and mount do without options; nothing that was tried is better.".into(),
+    }
 }
 
-fn ranked_usual(ranked: &Ranked) -> super::Candidate {
-    super::Candidate::usual(ranked.ground.memory)
+/// Returns the commands, which are ready to be copied.
+fn commands(commands: &Commands) -> Table {
+    let mut table = Table::new("Commands", [Column::new("to", 0), Column::new("command", 0)]);
+    let tunefs = commands.tunefs.as_ref().map(|command| ("change one that is there", command));
+    let all = [("make it", &commands.newfs)].into_iter().chain(tunefs).chain([("mount it", &commands.mount)]);
+    for (to, command) in all {
+        table.row([to.into(), command.as_str().into()]);
+    }
+    table
+}
+
+/// Returns how much more of the space files can fill.
+fn room(usual: &Tried, advised: &Tried) -> Option<String> {
+    let [before, after] = [usual, advised].map(|tried| tried.prediction.space.map(|space| space.fits_percent));
+    Some(format!(" Files like those of the trace fill {:.1} % of it, not {:.1} %.", after?, before?))
 }
 
 fn table(ranked: &Ranked) -> Table {
     let columns = [
         ("rank", 0),
-        ("file system", 0),
+        ("options", 0),
         ("× default", 2),
         ("MB/s", 2),
         ("p50 ms", 3),
@@ -93,15 +115,15 @@ fn table(ranked: &Ranked) -> Table {
     let columns = columns.into_iter().map(|(name, decimals)| Column::new(name, decimals));
     let mut table = Table::new("Candidates, the best first", columns);
     let all = ranked.ranking.iter().enumerate();
-    let is_shown = |at: usize, tried: &Tried| at < ROWS || tried.name == "default" || *tried == ranked.advised;
+    let is_shown = |at: usize, tried: &Tried| at < ROWS || tried.name == DEFAULT || *tried == ranked.advised;
     for (_, tried) in all.filter(|(at, tried)| is_shown(*at, tried)) {
         table.row(row(tried, *tried == ranked.advised));
     }
     let more = ranked.ranking.len() - table.rows.len();
     let more = if more > 0 { format!(" {more} more are in the JSON.") } else { String::new() };
     table.explain(format!(
-        "* is advised. \"fits\" is the part of the file system that files like those that are left fill before space or \
-         inodes (i) end.{more}"
+        "* is advised; - is not, for what it loses or needs (below). \"fits\": the part of the space that files like those \
+         left by the trace fill before space or inodes end.{more}"
     ));
     table
 }
@@ -110,14 +132,11 @@ fn table(ranked: &Ranked) -> Table {
 fn row(tried: &Tried, is_advised: bool) -> Vec<Cell> {
     let found = &tried.prediction;
     let [half, most, slowest] = found.latency_ms;
-    let mut name = tried.name.clone();
-    if let Some(but) = &tried.but {
-        name += &format!(" ({but})");
-    }
+    let mark = if is_advised { " *" } else if tried.but.is_some() { " -" } else { "" };
     let fits = found.space.map_or(Cell::Empty, |space| Cell::Number(space.fits_percent));
     vec![
-        format!("{}{}", tried.rank, if is_advised { " *" } else { "" }).as_str().into(),
-        name.as_str().into(),
+        format!("{}{mark}", tried.rank).as_str().into(),
+        tried.name.as_str().into(),
         tried.times_default.into(),
         (found.bytes_per_second / 1e6).into(),
         half.into(),
