@@ -1,7 +1,7 @@
 //! What is varied: one property of a candidate at a time.
 
-use super::candidate::{Apart, Candidate, Layout, Names};
 use super::Ground;
+use super::candidate::{Apart, Candidate, Layout, Names};
 use super::window::Basis;
 use spindle_report::number::bytes;
 
@@ -29,14 +29,39 @@ pub(super) struct Setting<'a> {
 /// so that they are compared with the best of it, and memory last, because how much is enough
 /// depends on all others.
 pub(super) const ALL: [Axis; 9] = [
-    Axis { name: "block size", others: blocks, value: |now| bytes(now.layout.block_bytes().into()), is_kept: true },
-    Axis { name: "fragment size", others: fragments, value: |now| layout_number(now, |(fragment, _)| fragment), is_kept: true },
+    Axis {
+        name: "block size",
+        others: blocks,
+        value: |now| bytes(now.layout.block_bytes().into()),
+        is_kept: true,
+    },
+    Axis {
+        name: "fragment size",
+        others: fragments,
+        value: |now| layout_number(now, |(fragment, _)| fragment),
+        is_kept: true,
+    },
     Axis { name: "clusters", others: clusters, value: |now| bytes(now.cluster_bytes.into()), is_kept: true },
-    Axis { name: "bytes for each inode", others: densities, value: |now| layout_number(now, |(_, density)| density), is_kept: true },
+    Axis {
+        name: "bytes for each inode",
+        others: densities,
+        value: |now| layout_number(now, |(_, density)| density),
+        is_kept: true,
+    },
     Axis { name: "log", others: logs, value: |now| now.names.name().into(), is_kept: true },
-    Axis { name: "write policy", others: commits, value: |now| format!("commits every {} s", now.commit_seconds), is_kept: true },
+    Axis {
+        name: "write policy",
+        others: commits,
+        value: |now| format!("commits every {} s", now.commit_seconds),
+        is_kept: true,
+    },
     Axis { name: "file system", others: systems, value: |now| now.layout.system().into(), is_kept: true },
-    Axis { name: "second disk", others: second_disks, value: |now| now.layout.system().into(), is_kept: true },
+    Axis {
+        name: "second disk",
+        others: second_disks,
+        value: |now| now.layout.system().into(),
+        is_kept: true,
+    },
     Axis { name: "memory", others: memories, value: |now| bytes(now.memory_bytes), is_kept: false },
 ];
 
@@ -50,7 +75,17 @@ const CLUSTERS: [u32; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 const MOST_BLOCKS: u32 = 256;
 /// Bytes for each inode: the denser, the longer files can become smaller than they are now.
 const DENSITIES: [u32; 11] = [
-    1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
+    1 << 10,
+    2 << 10,
+    4 << 10,
+    8 << 10,
+    16 << 10,
+    32 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    1 << 20,
 ];
 /// Intervals of commits in seconds.
 const COMMITS: [u32; 3] = [1, 5, 30];
@@ -62,7 +97,9 @@ const LEAST_MEMORY: u64 = 4 << 20;
 /// Returns a number of bytes that only UFS has, of its fragment size and its density, in words.
 fn layout_number(now: &Candidate, of: fn((u32, u32)) -> u32) -> String {
     match now.layout {
-        Layout::Ufs { fragment_bytes, density_bytes, .. } => bytes(of((fragment_bytes, density_bytes)).into()),
+        Layout::Ufs { fragment_bytes, density_bytes, .. } => {
+            bytes(of((fragment_bytes, density_bytes)).into())
+        }
         Layout::Mfs { .. } => "none".into(),
     }
 }
@@ -72,7 +109,9 @@ fn with(candidate: &Candidate, layout: Layout) -> Candidate {
 }
 
 fn systems(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
-    let Layout::Ufs { block_bytes, fragment_bytes, density_bytes, .. } = now.layout else { return Vec::new() };
+    let Layout::Ufs { block_bytes, fragment_bytes, density_bytes, .. } = now.layout else {
+        return Vec::new();
+    };
     let ufs1 = Layout::Ufs { version: 1, block_bytes, fragment_bytes, density_bytes };
     let sets = sets(now, setting, &[Apart::Nothing]);
     std::iter::once(with(now, ufs1)).chain(sets).collect()
@@ -83,7 +122,9 @@ fn systems(now: &Candidate, setting: &Setting<'_>) -> Vec<Candidate> {
 fn sets(now: &Candidate, setting: &Setting<'_>, all: &[Apart]) -> Vec<Candidate> {
     let (least, block) = (BLOCKS[0], now.layout.block_bytes());
     let sizes = if block == least { vec![least] } else { vec![least, block] };
-    let layouts = sizes.into_iter().flat_map(|block_bytes| all.iter().map(move |&apart| Layout::Mfs { block_bytes, apart }));
+    let layouts = sizes
+        .into_iter()
+        .flat_map(|block_bytes| all.iter().map(move |&apart| Layout::Mfs { block_bytes, apart }));
     let set = |layout| Candidate { layout, names: Names::Logged, ..now.clone() };
     layouts.filter(|_| !setting.ground.only_ufs).map(set).collect()
 }

@@ -98,15 +98,13 @@ impl Candidate {
     /// data.
     #[must_use]
     pub const fn usual(memory_bytes: u64) -> Self {
-        let layout =
-            Layout::Ufs { version: 2, block_bytes: 32 << 10, fragment_bytes: 4 << 10, density_bytes: 8 << 10 };
-        Self {
-            layout,
-            cluster_bytes: 1 << 20,
-            names: Names::Logged,
-            commit_seconds: COMMIT,
-            memory_bytes,
-        }
+        let layout = Layout::Ufs {
+            version: 2,
+            block_bytes: 32 << 10,
+            fragment_bytes: 4 << 10,
+            density_bytes: 8 << 10,
+        };
+        Self { layout, cluster_bytes: 1 << 20, names: Names::Logged, commit_seconds: COMMIT, memory_bytes }
     }
 
     /// Returns the blocks of a cluster.

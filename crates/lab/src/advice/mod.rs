@@ -148,7 +148,8 @@ pub fn advise(wanted: &Wanted, open: Open<'_>, progress: &Progress<'_>) -> Resul
     let needed = window.space().saturating_mul(2).max(LEAST_SIZE).next_power_of_two();
     let size = wanted.size.unwrap_or(needed);
     if size > capacity {
-        let why = format!("disk {}: has {capacity} bytes, and the file system would need {size}", wanted.disk);
+        let why =
+            format!("disk {}: has {capacity} bytes, and the file system would need {size}", wanted.disk);
         return Err(Error::Contradiction(why));
     }
     let ground = Ground {

@@ -18,12 +18,12 @@ use super::window::Window;
 use super::{Ground, Progress};
 use crate::bench::at_once::at_once;
 use crate::{Error, Result};
-use spindle_report::number::real;
 use serde::Serialize;
+use spindle_report::number::real;
 use std::sync::Arc;
 
 /// How much the models of disks are off: mean service times of validated drives differ by up to 4.5
-/// % from the measured ones (docs/LAB.md, "DiskSim's drives").
+/// % from the measured ones (docs/LAB.md, on the drives of `DiskSim`).
 const MODEL: f64 = 0.05;
 /// A part of the space that is not worth anything else.
 const ROOM: f64 = 0.01;
@@ -98,8 +98,7 @@ pub(super) struct Found {
 pub(super) fn search(window: &Arc<Window>, ground: &Ground, progress: &Progress<'_>) -> Result<Found> {
     let usual = Candidate::usual(ground.memory);
     let (tried, failed) = (Vec::new(), Vec::new());
-    let mut search =
-        Search { window: window.clone(), ground, progress, usual: usual.clone(), tried, failed };
+    let mut search = Search { window: window.clone(), ground, progress, usual: usual.clone(), tried, failed };
     let prediction = predict(&usual, window, ground)?;
     search.note(usual.clone(), prediction);
     let mut now = usual;
@@ -107,10 +106,12 @@ pub(super) fn search(window: &Arc<Window>, ground: &Ground, progress: &Progress<
     for (at, axis) in axes::ALL.iter().enumerate() {
         verdicts.extend(search.vary(axis, at, &mut now)?);
     }
-    let advised = search.find(&now).cloned().ok_or_else(|| Error::Contradiction("nothing was tried".into()))?;
+    let advised =
+        search.find(&now).cloned().ok_or_else(|| Error::Contradiction("nothing was tried".into()))?;
     let Search { tried, failed, .. } = search;
     let ranking = ranked(tried);
-    let advised = ranking.iter().find(|tried| tried.candidate == advised.candidate).cloned().unwrap_or(advised);
+    let advised =
+        ranking.iter().find(|tried| tried.candidate == advised.candidate).cloned().unwrap_or(advised);
     Ok(Found { ranking, failed, advised, verdicts })
 }
 
@@ -180,7 +181,9 @@ fn differ(one: &Prediction, other: &Prediction, seconds: fn(Half) -> f64) -> boo
 /// Returns those between which and the one with the fewest seconds there is no difference.
 fn equal_to_least<'a>(all: &[&'a Tried], seconds: fn(Half) -> f64) -> Vec<&'a Tried> {
     let of = |tried: &Tried| seconds(tried.prediction.whole());
-    let Some(least) = all.iter().min_by(|one, other| of(one).total_cmp(&of(other))) else { return Vec::new() };
+    let Some(least) = all.iter().min_by(|one, other| of(one).total_cmp(&of(other))) else {
+        return Vec::new();
+    };
     all.iter().filter(|tried| !differ(&tried.prediction, &least.prediction, seconds)).copied().collect()
 }
 
@@ -208,13 +211,16 @@ fn verdict(axis: &Axis, best: &Tried, compared: &[&Tried]) -> Verdict {
         compared.iter().partition(|tried| differ(&tried.prediction, &best.prediction, TIME));
     let time = |tried: &Tried| TIME(tried.prediction.whole());
     let same = (equal.len() > 1).then(|| list(equal.iter().map(|tried| value(tried)).collect())).flatten();
-    let speeds = others.iter().map(|tried| format!("{} {:.2}", value(tried), time(best) / time(tried))).collect();
-    let fills = |tried: &&Tried| Some(format!("{} {:.1} %", value(tried), tried.prediction.space?.fits_percent));
+    let speeds =
+        others.iter().map(|tried| format!("{} {:.2}", value(tried), time(best) / time(tried))).collect();
+    let fills =
+        |tried: &&Tried| Some(format!("{} {:.1} %", value(tried), tried.prediction.space?.fits_percent));
     let filled: Vec<_> = equal.iter().filter_map(fills).collect();
     let share = |tried: &&Tried| tried.prediction.space.map(|space| space.fits_percent);
     let most = share(&best).unwrap_or(0.0);
     let is_fuller = equal.iter().filter_map(share).any(|percent| (percent - most).abs() > most * ROOM);
-    let objections = compared.iter().filter_map(|tried| Some(format!("{}: {}", value(tried), tried.but.as_ref()?)));
+    let objections =
+        compared.iter().filter_map(|tried| Some(format!("{}: {}", value(tried), tried.but.as_ref()?)));
     let parts = [
         same.map(|same| format!("no difference in speed between {same}")),
         list(speeds).map(|speeds| format!("speed relative to it: {speeds}")),

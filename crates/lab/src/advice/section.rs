@@ -26,7 +26,8 @@ pub fn section(advice: &Advice) -> Section {
                 format!("{}: {} ({})", verdict.property, verdict.advice, verdict.because)
             };
             findings.extend(ranked.verdicts.iter().map(verdict));
-            let failed = |failed: &super::Failed| format!("{} cannot carry the load: {}", failed.name, failed.why);
+            let failed =
+                |failed: &super::Failed| format!("{} cannot carry the load: {}", failed.name, failed.why);
             findings.extend(ranked.failed.iter().map(failed));
             tables.push(table(ranked));
             findings.extend(rests_on(&advice.basis));
@@ -48,7 +49,9 @@ fn intro(ranked: &Ranked, seconds: f64) -> String {
     let load = usual.map(|usual| {
         let found = &usual.prediction;
         let (waited, disk) = (found.waited_seconds, found.disk_seconds);
-        format!(" By default programs waited {waited:.3} s, and the disk worked {disk:.3} s, of {seconds:.0} s.")
+        format!(
+            " By default programs waited {waited:.3} s, and the disk worked {disk:.3} s, of {seconds:.0} s."
+        )
     });
     let load = load.unwrap_or_default();
     format!(
@@ -93,7 +96,8 @@ fn commands(commands: &Commands) -> Table {
 
 /// Returns how much more of the space files can fill.
 fn room(usual: &Tried, advised: &Tried) -> Option<String> {
-    let [before, after] = [usual, advised].map(|tried| tried.prediction.space.map(|space| space.fits_percent));
+    let [before, after] =
+        [usual, advised].map(|tried| tried.prediction.space.map(|space| space.fits_percent));
     Some(format!(" Files like those of the trace fill {:.1} % of it, not {:.1} %.", after?, before?))
 }
 
@@ -132,7 +136,13 @@ fn table(ranked: &Ranked) -> Table {
 fn row(tried: &Tried, is_advised: bool) -> Vec<Cell> {
     let found = &tried.prediction;
     let [half, most, slowest] = found.latency_ms;
-    let mark = if is_advised { " *" } else if tried.but.is_some() { " -" } else { "" };
+    let mark = if is_advised {
+        " *"
+    } else if tried.but.is_some() {
+        " -"
+    } else {
+        ""
+    };
     let fits = found.space.map_or(Cell::Empty, |space| Cell::Number(space.fits_percent));
     vec![
         format!("{}{mark}", tried.rank).as_str().into(),

@@ -88,6 +88,7 @@ impl Prediction {
 
 impl Half {
     /// Returns what limits the load: no machine carries it faster than the slower of the two.
+    #[must_use]
     pub const fn time(self) -> f64 {
         self.waited.max(self.disk)
     }
@@ -149,7 +150,12 @@ pub fn predict(candidate: &Candidate, window: &Arc<Window>, ground: &Ground) -> 
 }
 
 /// Replays events at their times, and reads off what happened.
-fn replayed(machine: &Machine, fs: &dyn FileSystem, events: &[Event], space: Option<Space>) -> Result<Prediction> {
+fn replayed(
+    machine: &Machine,
+    fs: &dyn FileSystem,
+    events: &[Event],
+    space: Option<Space>,
+) -> Result<Prediction> {
     let settings = replay::Settings { pace: Pace::Times(1.0), request: REQUEST, shift: Duration::ZERO };
     let clock: &dyn Clock = &*machine.clock;
     let seconds = |timings: &Timings| Half { waited: waited(timings), disk: worked(machine) };
@@ -162,10 +168,8 @@ fn replayed(machine: &Machine, fs: &dyn FileSystem, events: &[Event], space: Opt
     let (_, timings) = replay.finish()?;
     fs.sync()?;
     let end = seconds(&timings);
-    let between = |one: Half, other: Half| Half {
-        waited: other.waited - one.waited,
-        disk: other.disk - one.disk,
-    };
+    let between =
+        |one: Half, other: Half| Half { waited: other.waited - one.waited, disk: other.disk - one.disk };
     let (all, whole) = (timings.all(), between(opened, end));
     let time = whole.time().max(1e-9);
     let latency = |part| all.quantile(part, By::Count).map_or(0.0, |ns| real(ns) / 1e6);
@@ -264,9 +268,11 @@ fn made(candidate: &Candidate, ground: &Ground) -> Result<Vec<Arc<MemoryDevice>>
                 Apart::Control => &[&[Role::Data], &[Role::Control, Role::Log]],
             };
             let second = || Arc::new(MemoryDevice::new(second_bytes(ground.size)));
-            let stores: Vec<_> = std::iter::once(one).chain(std::iter::once_with(second)).take(roles.len()).collect();
-            let member = |(device, roles): (Arc<dyn Device>, &&[Role])| {
-                Member { device, areas: roles.iter().map(|&role| NewArea::of(role)).collect() }
+            let stores: Vec<_> =
+                std::iter::once(one).chain(std::iter::once_with(second)).take(roles.len()).collect();
+            let member = |(device, roles): (Arc<dyn Device>, &&[Role])| Member {
+                device,
+                areas: roles.iter().map(|&role| NewArea::of(role)).collect(),
             };
             let members: Vec<_> = devices(&stores).into_iter().zip(roles).map(member).collect();
             let mut random = StdRng::seed_from_u64(SEED);

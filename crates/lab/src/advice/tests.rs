@@ -148,7 +148,8 @@ fn second_disks() {
     (1..=400).for_each(|n| world.make(n, 1000, true));
     let apart = |ranked: &Ranked| names(ranked).iter().filter(|name| name.contains("second disk")).count();
     assert_eq!(apart(&world.ranked(&on("nearline-20tb"))), 0);
-    let ranked = world.ranked(&Wanted { second: Some("nvme".into()), only_ufs: false, ..on("nearline-20tb") });
+    let ranked =
+        world.ranked(&Wanted { second: Some("nvme".into()), only_ufs: false, ..on("nearline-20tb") });
     assert!(apart(&ranked) >= 2, "{:?}", names(&ranked));
     // The log alone decides how long a sync takes, so one on flash is best.
     assert!(ranked.advised.name.contains("second disk") && ranked.advised.times_default > 2.0, "{ranked:?}");
@@ -249,11 +250,14 @@ fn hostile_traces() {
     assert!(window.population.space() <= bounds.files.max(64 << 10) * 31, "{:?}", window.basis);
     // An error names what does not work; no more is asked of such a trace.
     let wanted = Wanted { bounds, ..on("nvme") };
-    if let Ok(Advice { answer: Answer::Ranked(ranked), .. }) = advise(&wanted, &|| world.source(), &|_, _| ()) {
+    if let Ok(Advice { answer: Answer::Ranked(ranked), .. }) = advise(&wanted, &|| world.source(), &|_, _| ())
+    {
         assert!(!ranked.ranking.is_empty());
     }
     let mut disk = World::default();
-    (0..2000).for_each(|n| disk.event(Kind::Run, 0, Event { position: n * 8192, written: 8192, ..Event::default() }));
+    for n in 0..2000 {
+        disk.event(Kind::Run, 0, Event { position: n * 8192, written: 8192, ..Event::default() });
+    }
     let refused = advise(&on("nvme"), &|| disk.source(), &|_, _| ()).unwrap_err();
     assert!(refused.to_string().contains("trace of disks"), "{refused}");
     let none = advise(&on("none"), &|| world.source(), &|_, _| ()).unwrap_err();

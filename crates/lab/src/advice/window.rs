@@ -184,7 +184,8 @@ impl Counted {
     /// Returns the number of the stretch that is most like the whole; the last one, which may be
     /// short, only if it is the only one.
     fn most_alike(&self) -> usize {
-        let whole = &self.stretches[..self.stretches.len().saturating_sub(1).max(1).min(self.stretches.len())];
+        let whole =
+            &self.stretches[..self.stretches.len().saturating_sub(1).max(1).min(self.stretches.len())];
         let distances = whole.iter().map(|mix| mix.distance(&self.whole)).enumerate();
         distances.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(at, _)| at)
     }
@@ -227,11 +228,11 @@ impl Window {
         let left: BTreeMap<_, _> = counted.left.iter().collect();
         basis.files_left = left.len() as u64;
         basis.bytes_left = left.values().fold(0, |sum: u64, &&size| sum.saturating_add(size));
-        Self::within(kept, &left.values().map(|&&size| size).collect::<Vec<_>>(), basis, bounds)
+        Self::within(&kept, &left.values().map(|&&size| size).collect::<Vec<_>>(), basis, bounds)
     }
 
     /// Cuts files, requests and pauses to the bounds.
-    fn within(kept: Vec<Event>, left: &[u64], mut basis: Basis, bounds: Bounds) -> Result<Self> {
+    fn within(kept: &[Event], left: &[u64], mut basis: Basis, bounds: Bounds) -> Result<Self> {
         let mut cap = bounds.files / 2;
         let (events, population) = loop {
             let events: Vec<_> = kept.iter().map(|event| cut(event, cap)).collect();
