@@ -379,6 +379,23 @@ mod tests {
         assert!(first.2.longest_queue > 3);
     }
 
+    /// Promise: the time in which a drive works counts once, however many transfers it serves at
+    /// once, and is no longer than the time that passes.
+    #[test]
+    fn work_counts_once() {
+        let (simulation, _, device) = drive("nvme", "today");
+        for client in 0..8_u64 {
+            let device = device.clone();
+            simulation.spawn("client", move || {
+                (0..50).for_each(|n| device.write_at((client * 50 + n) << 20, &[1; 512]).unwrap());
+            });
+        }
+        simulation.run();
+        let tally = device.tally();
+        assert!(tally.active > Time::ZERO && tally.active <= simulation.now(), "{tally:?}");
+        assert!(tally.busy > tally.active + tally.active, "{tally:?}");
+    }
+
     /// Promise: a transfer spends no time on moving heads that were moved ahead; one that comes
     /// before they are there waits for them.
     #[test]

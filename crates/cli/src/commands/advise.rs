@@ -13,11 +13,11 @@ use std::process::ExitCode;
 
 /// Advise how to make and mount a file system for the load in a trace
 ///
-/// File systems of other blocks, fragments, clusters, inode densities and logs are made, filled with
-/// the files of the trace, and used as the trace says, in virtual time, on a model of the disk. The
-/// answer ranks them by what they do, and has the commands of the best. Nothing is advised that
-/// loses more in a crash than a mount without options does, or needs more memory; that is only
-/// shown.
+/// File systems of other blocks, fragments, clusters, inode densities and logs are made, filled
+/// with the files of the trace, and used as the trace says, in virtual time, on a model of the
+/// disk. The answer ranks them by what they do, and has the commands of the best. Nothing is
+/// advised that loses more in a crash than a mount without options does, or needs more memory; that
+/// is only shown.
 ///
 /// Of a long trace the stretch that is most like the whole is simulated. Ranks are equal where the
 /// difference is within 5 %, which the model of a disk may be off, or within what the two halves of
@@ -45,7 +45,8 @@ pub struct Args {
     /// The modelled host
     #[arg(long, value_name = "PRESET", default_value = "today")]
     host: String,
-    /// Size of the file system (default: twice what the trace needs, at least 1g)
+    /// Size of the file system, of which at most 32g are simulated (default: twice what the trace
+    /// needs, at least 1g)
     #[arg(short, long, value_name = "SIZE", value_parser = parse_bytes)]
     size: Option<u64>,
     /// Memory of the host for file data

@@ -35,7 +35,8 @@ fn sets_are_made() {
         let bench = Bench::new();
         let layout = Layout::Mfs { block_bytes: 4096, apart };
         let command = Candidate { layout, ..Candidate::usual(1 << 30) }.commands(256 << 20).newfs;
-        let command = command.replace("spindle ", "").replace("IMAGE", "one.img").replace("SECOND", "two.img");
+        let command =
+            command.replace("spindle ", "").replace("IMAGE", "one.img").replace("SECOND", "two.img");
         bench.ok(&command);
         bench.ok("fsck -n one.img");
     }

@@ -55,13 +55,8 @@ pub(super) const ALL: [Axis; 9] = [
         value: |now| format!("commits every {} s", now.commit_seconds),
         is_kept: true,
     },
-    Axis { name: "file system", others: systems, value: |now| now.layout.system().into(), is_kept: true },
-    Axis {
-        name: "second disk",
-        others: second_disks,
-        value: |now| now.layout.system().into(),
-        is_kept: true,
-    },
+    Axis { name: "file system", others: systems, value: |now| system(now), is_kept: true },
+    Axis { name: "second disk", others: second_disks, value: |now| system(now), is_kept: true },
     Axis { name: "memory", others: memories, value: |now| bytes(now.memory_bytes), is_kept: false },
 ];
 
@@ -93,6 +88,15 @@ const COMMITS: [u32; 3] = [1, 5, 30];
 const MEMORIES: [u32; 4] = [8, 6, 4, 2];
 /// The least of it in bytes: with less, a cluster and what is read ahead take all.
 const LEAST_MEMORY: u64 = 4 << 20;
+
+/// Returns the system in words, with what distinguishes those that are compared.
+fn system(now: &Candidate) -> String {
+    let system = now.layout.system();
+    match now.layout {
+        Layout::Ufs { .. } => system.into(),
+        Layout::Mfs { block_bytes, .. } => format!("{system} (blocks of {})", bytes(block_bytes.into())),
+    }
+}
 
 /// Returns a number of bytes that only UFS has, of its fragment size and its density, in words.
 fn layout_number(now: &Candidate, of: fn((u32, u32)) -> u32) -> String {

@@ -118,7 +118,7 @@ impl Candidate {
     #[must_use]
     pub fn objection(&self, usual: &Self) -> Option<String> {
         if let Layout::Ufs { version: 1, .. } = self.layout {
-            return Some("UFS1 has no times after 2038, extended attributes and check-hashes".into());
+            return Some("it has no times after 2038, extended attributes and check-hashes".into());
         }
         if self.names == Names::Unordered {
             return Some("without a log a crash leaves names in any order, and needs a check".into());
@@ -155,14 +155,14 @@ impl Candidate {
     /// and, if it has two, `SECOND`.
     #[must_use]
     pub fn commands(&self, size: u64) -> Commands {
-        let blocks = self.cluster_blocks();
+        let (blocks, least) = (self.cluster_blocks(), short(second_bytes(size)));
+        let size = short(size);
         let newfs = match self.layout {
             Layout::Ufs { version, block_bytes, fragment_bytes, density_bytes } => format!(
                 "spindle newfs -s {size} -O {version} -b {block_bytes} -f {fragment_bytes} -i {density_bytes} \
                  -a {blocks} IMAGE"
             ),
             Layout::Mfs { block_bytes, apart } => {
-                let least = second_bytes(size);
                 let members = match apart {
                     Apart::Nothing => format!("-s {size} IMAGE"),
                     Apart::Log => format!("--control IMAGE:{size} --data IMAGE --log SECOND:{least}"),
@@ -234,7 +234,7 @@ impl Layout {
 
 /// Returns a size as options take it: `16k`.
 fn short(size: u64) -> String {
-    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let units = [(40, "t"), (30, "g"), (20, "m"), (10, "k")];
     let unit = units.into_iter().find(|(shift, _)| size > 0 && size.is_multiple_of(1 << shift));
     unit.map_or_else(|| size.to_string(), |(shift, unit)| format!("{}{unit}", size >> shift))
 }

@@ -25,7 +25,7 @@ pub use window::{Basis, Bounds, Window};
 
 use crate::{Error, Result};
 use serde::Serialize;
-use spindle_trace::{Kind, Source};
+use spindle_trace::Source;
 use std::sync::Arc;
 
 /// Opens the trace anew.
@@ -40,6 +40,8 @@ const REQUEST: usize = 4096;
 pub const LEAST_EVENTS: u64 = 1000;
 /// The size of a file system at least, in bytes.
 const LEAST_SIZE: u64 = 1 << 30;
+/// The most of it that is simulated: cylinder groups beyond take memory and change nothing.
+const MOST_SIZE: u64 = 32 << 30;
 
 /// What the candidates are simulated on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -50,7 +52,7 @@ pub struct Ground {
     pub second: Option<String>,
     /// The preset of the host.
     pub host: String,
-    /// Bytes of the file system.
+    /// Bytes of the file system that are simulated: those that are asked for, or 32 GiB of them.
     pub size: u64,
     /// Bytes of memory for file data.
     pub memory: u64,
@@ -156,7 +158,7 @@ pub fn advise(wanted: &Wanted, open: Open<'_>, progress: &Progress<'_>) -> Resul
         disk: wanted.disk.clone(),
         second: wanted.second.clone(),
         host: wanted.host.clone(),
-        size,
+        size: size.min(MOST_SIZE),
         memory: wanted.memory,
         only_ufs: wanted.only_ufs,
     };
@@ -178,10 +180,11 @@ fn capacity(name: &str) -> Result<u64> {
 
 /// Returns why a window is too small, if it is.
 fn too_small(window: &Window) -> Option<String> {
-    let uses = window.events.iter().filter(|event| event.kind != Kind::Mkdir && event.kind != Kind::Rmdir);
-    let uses = uses.count() as u64;
+    let uses = window.uses();
     (uses < LEAST_EVENTS).then(|| {
-        format!("the trace is too small: it has {uses} events that can be simulated, and advice needs {LEAST_EVENTS}")
+        format!(
+            "the trace is too small: it has {uses} events that can be simulated, and advice needs {LEAST_EVENTS}"
+        )
     })
 }
 

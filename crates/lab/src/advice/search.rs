@@ -19,14 +19,15 @@ use super::{Ground, Progress};
 use crate::bench::at_once::at_once;
 use crate::{Error, Result};
 use serde::Serialize;
-use spindle_report::number::real;
+use spindle_report::number::{bytes, real};
 use std::sync::Arc;
 
 /// How much the models of disks are off: mean service times of validated drives differ by up to 4.5
 /// % from the measured ones (docs/LAB.md, on the drives of `DiskSim`).
 const MODEL: f64 = 0.05;
-/// A part of the space that is not worth anything else.
-const ROOM: f64 = 0.01;
+/// A part of the space that is not worth anything else: fewer inodes, for one, which other files
+/// than those of the trace may need.
+const ROOM: f64 = 0.02;
 /// A disk that works for less than this part of the time is as good as idle.
 const IDLE: f64 = 0.1;
 /// Times are compared as if they were this many seconds at least, so that none is divided by.
@@ -99,7 +100,10 @@ pub(super) fn search(window: &Arc<Window>, ground: &Ground, progress: &Progress<
     let usual = Candidate::usual(ground.memory);
     let (tried, failed) = (Vec::new(), Vec::new());
     let mut search = Search { window: window.clone(), ground, progress, usual: usual.clone(), tried, failed };
-    let prediction = predict(&usual, window, ground)?;
+    let prediction = predict(&usual, window, ground).map_err(|error| {
+        let size = bytes(ground.size);
+        Error::Contradiction(format!("the default file system of {size} cannot carry the load: {error}"))
+    })?;
     search.note(usual.clone(), prediction);
     let mut now = usual;
     let mut verdicts = Vec::new();

@@ -46,6 +46,8 @@ fn intro(ranked: &Ranked, seconds: f64) -> String {
     let ground = &ranked.ground;
     let second = ground.second.as_ref().map_or(String::new(), |second| format!(" and {second}"));
     let usual = ranked.ranking.iter().find(|tried| tried.name == DEFAULT);
+    let set = matches!(ranked.advised.candidate.layout, super::Layout::Mfs { .. });
+    let set = if set { " Only Spindle reads mfs; --only-ufs advises the best UFS." } else { "" };
     let load = usual.map(|usual| {
         let found = &usual.prediction;
         let (waited, disk) = (found.waited_seconds, found.disk_seconds);
@@ -57,7 +59,7 @@ fn intro(ranked: &Ranked, seconds: f64) -> String {
     format!(
         "Each row is a file system of {} that was made, filled and used as the trace says, in virtual time, on the modelled \
          disk {}{second} and host {} with {} of memory for file data. Equal ranks mean no difference in speed. The rate is \
-         that of the slower of programs and disk.{load}",
+         that of the slower of programs and disk.{load}{set}",
         bytes(ground.size),
         ground.disk,
         ground.host,
@@ -118,10 +120,12 @@ fn table(ranked: &Ranked) -> Table {
     ];
     let columns = columns.into_iter().map(|(name, decimals)| Column::new(name, decimals));
     let mut table = Table::new("Candidates, the best first", columns);
-    let all = ranked.ranking.iter().enumerate();
+    // How much memory is enough is a finding of its own.
+    let all: Vec<_> =
+        ranked.ranking.iter().filter(|tried| tried.candidate.memory_bytes == ranked.ground.memory).collect();
     let is_shown = |at: usize, tried: &Tried| at < ROWS || tried.name == DEFAULT || *tried == ranked.advised;
-    for (_, tried) in all.filter(|(at, tried)| is_shown(*at, tried)) {
-        table.row(row(tried, *tried == ranked.advised));
+    for (_, tried) in all.iter().enumerate().filter(|(at, tried)| is_shown(*at, tried)) {
+        table.row(row(tried, **tried == ranked.advised));
     }
     let more = ranked.ranking.len() - table.rows.len();
     let more = if more > 0 { format!(" {more} more are in the JSON.") } else { String::new() };

@@ -1,7 +1,7 @@
 //! What a candidate does with a window of a trace: a replay in virtual time, and a filling.
 //!
-//! The one idea: nothing is estimated. The file system that the user would make is made, by the same
-//! code, on a device in memory; the files that were there are made in it; then the window is
+//! The one idea: nothing is estimated. The file system that the user would make is made, by the
+//! same code, on a device in memory; the files that were there are made in it; then the window is
 //! replayed at its own times on the modelled disk, and what the calls took and the disk did is read
 //! off. The space is measured on a second new file system, in which the files that the trace has
 //! left are made.
@@ -105,7 +105,7 @@ pub struct Space {
     pub inodes_used: u64,
     /// Inodes of the file system.
     pub inodes: u64,
-    /// Bytes of such files that fit into it.
+    /// Bytes of such files that fit into it: of the half of them of which fewer fit.
     pub fits_bytes: u64,
     /// The same in percent of its size.
     pub fits_percent: f64,
@@ -204,7 +204,9 @@ fn worked(machine: &Machine) -> f64 {
     machine.drives.iter().map(|drive| drive.tally().active.as_secs_f64()).fold(0.0, f64::max)
 }
 
-/// Makes files like those that the trace has left in a new file system; returns what they take.
+/// Makes files like those that the trace has left in a new file system; returns what they take. How
+/// many fit is asked of each half of them: sizes differ, and a half with smaller files needs more
+/// inodes.
 fn filled(candidate: &Candidate, window: &Window, ground: &Ground) -> Result<Option<Space>> {
     if window.left.len() < LEAST_LEFT {
         return Ok(None);
@@ -214,27 +216,35 @@ fn filled(candidate: &Candidate, window: &Window, ground: &Ground) -> Result<Opt
     let mut files = Files::new(&*fs, &*clock, 0)?;
     let empty = fs.statfs()?;
     let mut numbers = (0..).map(|file| Name { file, generation: 0 });
-    for (&size, name) in window.left.iter().zip(&mut numbers) {
-        files.make(name, size)?;
+    let mut before = empty.clone();
+    let mut fits: Option<(f64, bool)> = None;
+    for half in [0, 1] {
+        let sizes = window.left.iter().skip(half).step_by(2);
+        sizes.clone().zip(&mut numbers).try_for_each(|(&size, name)| files.make(name, size))?;
+        fs.sync()?;
+        let now = fs.statfs()?;
+        let used = |before: u64, now: u64| real(before.saturating_sub(now).max(1));
+        let by_inodes = real(empty.ffree) / used(before.ffree, now.ffree);
+        let by_space = real(empty.bavail) / used(before.bfree, now.bfree);
+        let bytes = real(sizes.sum()) * by_inodes.min(by_space);
+        if fits.is_none_or(|(least, _)| bytes < least) {
+            fits = Some((bytes, by_inodes < by_space));
+        }
+        before = now;
     }
-    fs.sync()?;
-    let full = fs.statfs()?;
     let file_bytes: u64 = window.left.iter().sum();
-    let taken = empty.bfree.saturating_sub(full.bfree) * u64::from(full.frsize);
-    let (inodes_used, count) = (empty.ffree.saturating_sub(full.ffree), window.left.len() as u64);
-    let times = |free: u64, each: u64| real(free) / real(each.max(1));
-    let by_inodes = times(empty.ffree, inodes_used.max(count));
-    let by_space = times(empty.bavail * u64::from(empty.frsize), taken);
+    let taken = empty.bfree.saturating_sub(before.bfree) * u64::from(empty.frsize);
+    let (bytes, inodes_end_first) = fits.unwrap_or_default();
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bytes of a disk.
-    let fits_bytes = (real(file_bytes) * by_inodes.min(by_space)) as u64;
+    let fits_bytes = bytes as u64;
     Ok(Some(Space {
         file_bytes,
         waste_percent: (real(taken) / real(file_bytes.max(1)) - 1.0) * 100.0,
-        inodes_used,
-        inodes: full.files,
+        inodes_used: empty.ffree.saturating_sub(before.ffree),
+        inodes: empty.files,
         fits_bytes,
         fits_percent: 100.0 * real(fits_bytes) / real(ground.size),
-        inodes_end_first: by_inodes < by_space,
+        inodes_end_first,
     }))
 }
 

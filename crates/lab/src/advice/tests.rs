@@ -2,7 +2,7 @@
 
 use super::*;
 use spindle_synth::{Length, Model, Synthesis};
-use spindle_trace::{Batch, Event, FileId, Flags};
+use spindle_trace::{Batch, Event, FileId, Flags, Kind};
 
 /// Events in memory.
 #[derive(Clone, Default)]

@@ -282,6 +282,22 @@ impl Window {
         Ok(Self { events: within, population, left, basis })
     }
 
+    /// Returns the number of events that a replay turns into calls on files, as far as each shows
+    /// that by itself.
+    #[must_use]
+    pub fn uses(&self) -> u64 {
+        let left_out = Flags::DIRECTORY.0 | Flags::FAILED.0 | Flags::MAPPED.0;
+        let is_use = |event: &&Event| {
+            event.file != FileId::default()
+                && event.flags.0 & left_out == 0
+                && !matches!(
+                    event.kind,
+                    Kind::Mkdir | Kind::Rmdir | Kind::List | Kind::Chdir | Kind::Link | Kind::Symlink
+                )
+        };
+        self.events.iter().filter(is_use).count() as u64
+    }
+
     /// Returns the bytes that the files of the window need at most.
     #[must_use]
     pub fn space(&self) -> u64 {

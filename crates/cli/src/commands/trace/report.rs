@@ -13,13 +13,14 @@ use spindle_trace::format::Columns;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Events that are simulated: a report is mostly about the rest.
-const EVENTS: usize = 20_000;
+/// What is simulated of the trace, less than by "spindle advise": a report is mostly about the rest.
+const BOUNDS: Bounds =
+    Bounds { events: 20_000, calls: 500_000, moved: 2 << 30, files: 2 << 30, left: 20_000 };
 
 /// Advise on storage for the load in a trace, and show what is in it
 ///
-/// The advice of "spindle advise" comes first, from a shorter stretch of the trace, on the disk that
-/// is its default. The tables of "spindle trace analyze" and "spindle trace cachesim" follow.
+/// The advice of "spindle advise" comes first, from a shorter stretch of the trace, on the disk
+/// that is its default. The tables of "spindle trace analyze" and "spindle trace cachesim" follow.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read, or the report not written    2  invalid command line
@@ -58,8 +59,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     // Warns once about a missing end, instead of in each pass.
     drop(super::open(&args.trace, Columns::NUMBERS)?);
-    let bounds = Bounds { events: EVENTS, ..Bounds::default() };
-    let advice = advise::simulated(&args.trace, &Wanted { bounds, ..Wanted::default() })?;
+    let advice = advise::simulated(&args.trace, &Wanted { bounds: BOUNDS, ..Wanted::default() })?;
     let is_asked_for = args.json || args.brief;
     let mut sections = vec![advice::section(&advice)];
     if args.html.is_some() || !is_asked_for {
