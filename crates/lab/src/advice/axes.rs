@@ -65,6 +65,7 @@ const BLOCKS: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 const FRAGMENTS: [u32; 4] = [1, 2, 4, 8];
 /// The smallest fragment: a sector of most disks.
 const LEAST_FRAGMENT: u32 = 512;
+/// Clusters, besides those of one block.
 const CLUSTERS: [u32; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 /// The most blocks of a cluster that `newfs` takes.
 const MOST_BLOCKS: u32 = 256;
@@ -157,7 +158,8 @@ fn fragments(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
 
 fn clusters(now: &Candidate, _: &Setting<'_>) -> Vec<Candidate> {
     let block = now.layout.block_bytes();
-    let sizes = CLUSTERS.into_iter().filter(|&size| size >= block && size / block <= MOST_BLOCKS);
+    let larger = CLUSTERS.into_iter().filter(|&size| size > block && size / block <= MOST_BLOCKS);
+    let sizes = std::iter::once(block).chain(larger);
     sizes.map(|cluster_bytes| Candidate { cluster_bytes, ..now.clone() }).collect()
 }
 
