@@ -15,7 +15,7 @@ pub struct Reference {
 /// another program with its section.
 const SEE_ALSO: &[(&str, &[&str])] = &[
     ("spindle", &["fsck.spindle", "mkfs.spindle", "mount.spindle", "umount.spindle"]),
-    ("newfs", &["fsck", "growfs", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
+    ("newfs", &["advise", "fsck", "growfs", "import", "info", "mfs", "mkfs.spindle", "mount", "tunefs"]),
     ("info", &["fsck", "ls", "mfs-status", "scan", "stat", "tunefs"]),
     ("scan", &["find-deleted", "fsck", "info", "ls"]),
     ("mount", &["fsck", "info", "mount.spindle", "trace-record", "tunefs", "umount", "fstab(5)", "mount(8)"]),
@@ -73,7 +73,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("lab-disksim", &["lab", "lab-presets", "trace-replay"]),
     ("lab-presets", &["lab", "lab-disksim", "lab-run", "trace-replay"]),
     ("lab-all", &["lab", "lab-list", "lab-run"]),
-    ("trace", &["lab", "mount", "waste"]),
+    ("trace", &["advise", "lab", "mount", "waste"]),
     ("trace-analyze", &["trace", "trace-cachesim", "trace-diff", "trace-report", "trace-show"]),
     ("trace-cachesim", &["trace", "trace-analyze", "trace-export", "trace-report"]),
     ("trace-diff", &["trace", "trace-analyze", "trace-filter", "trace-synth"]),
@@ -82,7 +82,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("trace-import", &["trace", "trace-analyze", "trace-export", "trace-show", "strace(1)"]),
     ("trace-merge", &["trace", "trace-filter", "trace-record"]),
     ("trace-replay", &["lab-presets", "trace", "trace-synth"]),
-    ("trace-report", &["trace", "trace-analyze", "trace-cachesim", "tunefs"]),
+    ("trace-report", &["advise", "trace", "trace-analyze", "trace-cachesim", "tunefs"]),
     ("trace-record", &["mount", "trace", "trace-import", "trace-report", "trace-show", "strace(1)"]),
     ("trace-show", &["trace", "trace-analyze", "trace-import", "trace-record"]),
     ("trace-synth", &["trace", "trace-analyze", "trace-replay"]),

@@ -190,7 +190,7 @@ fn replayed(
     })
 }
 
-/// Bytes of a sector of the disks that [`Ground::check`] lets pass.
+/// Bytes of a sector: other disks are refused before.
 const SECTOR: u64 = 512;
 
 /// Returns the seconds that calls have taken.

@@ -13,7 +13,8 @@ use spindle_trace::format::Columns;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What is simulated of the trace, less than by "spindle advise": a report is mostly about the rest.
+/// What is simulated of the trace, less than by "spindle advise": a report is mostly about the
+/// rest.
 const BOUNDS: Bounds =
     Bounds { events: 20_000, calls: 500_000, moved: 2 << 30, files: 2 << 30, left: 20_000 };
 
