@@ -2,9 +2,9 @@
 //! gains.
 //!
 //! The one idea: advice is the outcome of an experiment. A stretch of the trace that is like the
-//! whole ([`window`]) is replayed by the shipped file systems on a model of the user's disk, once
-//! for each of the ways to make and mount one ([`candidate`], [`simulate`]); a search varies one
-//! property at a time and ranks what it has seen ([`search`]).
+//! whole (`window`) is replayed by the shipped file systems on a model of the user's disk, once
+//! for each of the ways to make and mount one (`candidate`, `simulate`); a search varies one
+//! property at a time and ranks what it has seen (`search`).
 //!
 //! Invariants: the same trace and [`Ground`] give the same advice to the byte. What is within the
 //! noise is called equal. A trace that is too small gets no ranking, and what was only mapped into
