@@ -18,6 +18,7 @@ pub mod drives;
 mod error;
 mod experiment;
 mod experiments;
+pub mod measured;
 pub mod population;
 pub mod replay;
 pub mod waste;

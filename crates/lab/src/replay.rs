@@ -39,6 +39,7 @@ pub struct Files<'a> {
     clock: &'a dyn Clock,
     root: Ino,
     directories: HashMap<String, Ino>,
+    /// Zeros, for which the memory behind a modelled disk takes no space.
     buffer: Vec<u8>,
 }
 
@@ -148,7 +149,7 @@ impl Target for Files<'_> {
 
     fn read(&mut self, open: &mut (Ino, Name), position: u64, bytes: usize) -> spindle_trace::Result<usize> {
         self.clock.work(Work::Call);
-        self.buffer.resize(self.buffer.len().max(bytes), b'x');
+        self.buffer.resize(self.buffer.len().max(bytes), 0);
         let read =
             self.fs.read(open.0, position, &mut self.buffer[..bytes]).map_err(|e| named(open.1, &e))?;
         self.clock.work(Work::Copy { bytes: read as u64 });
@@ -158,7 +159,7 @@ impl Target for Files<'_> {
     fn write(&mut self, open: &mut (Ino, Name), position: u64, bytes: usize) -> spindle_trace::Result<()> {
         self.clock.work(Work::Call);
         self.clock.work(Work::Copy { bytes: bytes as u64 });
-        self.buffer.resize(self.buffer.len().max(bytes), b'x');
+        self.buffer.resize(self.buffer.len().max(bytes), 0);
         match self.fs.write(open.0, position, &self.buffer[..bytes], Privilege::User) {
             Ok(written) if written < bytes => Err(named(open.1, &spindle_vfs::Error::NoSpace)),
             done => done.map(drop).map_err(|e| named(open.1, &e)),

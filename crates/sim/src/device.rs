@@ -29,7 +29,9 @@ pub struct Tally {
     pub sectors_written: u64,
     /// Transfers that the drive's own memory answered, at least in part.
     pub hits: u64,
-    /// Time in service, and what of it went into seeks and rotation.
+    /// Time in which the drive worked: with at least one transfer in service, or on a flush.
+    pub active: Time,
+    /// Time in service, summed over all transfers, and what of it went into seeks and rotation.
     pub busy: Time,
     /// Moving the arm.
     pub seek: Time,
@@ -54,6 +56,8 @@ struct State {
     done: HashMap<u64, AlignedBuf>,
     submitted: u64,
     in_service: u32,
+    /// Since when there have been transfers in service, if there are any.
+    active_since: Time,
     /// Flushes for which nothing new is started.
     held: u32,
     tally: Tally,
@@ -112,6 +116,7 @@ impl DriveDevice {
             done: HashMap::new(),
             submitted: 0,
             in_service: 0,
+            active_since: Time::ZERO,
             held: 0,
             tally: Tally::default(),
         };
@@ -146,6 +151,9 @@ impl Drive {
             let Some((transfer, id)) = state.queue.pop(state.disk.head()) else { return };
             let now = self.core.now();
             let service = state.disk.start(now, &transfer);
+            if state.in_service == 0 {
+                state.active_since = now;
+            }
             state.in_service += 1;
             state.tally.note(&transfer, &service, now);
             self.plan(service.done, move |drive| drive.interrupt(id));
@@ -176,6 +184,10 @@ impl Drive {
     fn complete(self: &Arc<Self>, id: u64) {
         let mut state = self.state.lock();
         state.in_service -= 1;
+        if state.in_service == 0 {
+            let since = state.active_since;
+            state.tally.active += self.core.now() - since;
+        }
         if let Some(Pending { mut request, since }) = state.pending.remove(&id) {
             state.tally.response += self.core.now() - since;
             // Inside the store nothing fails that fitted the device.
@@ -265,6 +277,7 @@ impl Device for DriveDevice {
             drive.core.pass_time(done - now);
         }
         let mut state = drive.state.lock();
+        state.tally.active += done.max(now) - now;
         state.held -= 1;
         drive.start(&mut state);
         Ok(())
@@ -364,6 +377,23 @@ mod tests {
         let (first, second) = (run(), run());
         assert_eq!(first, second);
         assert!(first.2.longest_queue > 3);
+    }
+
+    /// Promise: the time in which a drive works counts once, however many transfers it serves at
+    /// once, and is no longer than the time that passes.
+    #[test]
+    fn work_counts_once() {
+        let (simulation, _, device) = drive("nvme", "today");
+        for client in 0..8_u64 {
+            let device = device.clone();
+            simulation.spawn("client", move || {
+                (0..50).for_each(|n| device.write_at((client * 50 + n) << 20, &[1; 512]).unwrap());
+            });
+        }
+        simulation.run();
+        let tally = device.tally();
+        assert!(tally.active > Time::ZERO && tally.active <= simulation.now(), "{tally:?}");
+        assert!(tally.busy > tally.active + tally.active, "{tally:?}");
     }
 
     /// Promise: a transfer spends no time on moving heads that were moved ahead; one that comes

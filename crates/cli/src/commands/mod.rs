@@ -1,6 +1,7 @@
 //! The table of commands. Each command has its own file here, with its arguments, its manual page
 //! and its code.
 
+mod advise;
 mod cat;
 mod chflags;
 mod chmod;
@@ -129,6 +130,7 @@ pub enum Command {
     Waste(waste::Args),
     Lab(lab::Args),
     Trace(trace::Args),
+    Advise(advise::Args),
     #[command(hide = true)]
     Man(man::Args),
     #[command(hide = true)]
@@ -176,6 +178,7 @@ impl Command {
             Self::Waste(args) => waste::run(args),
             Self::Lab(args) => lab::run(args),
             Self::Trace(args) => trace::run(args),
+            Self::Advise(args) => advise::run(args),
             Self::Man(args) => man::run(args),
             Self::Completions(args) => completions::run(args),
         }

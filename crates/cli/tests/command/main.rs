@@ -1,6 +1,7 @@
 //! Tests of the program as users run it: they compare output, exit codes and images.
 
 mod acls;
+mod advise;
 mod analyze;
 mod areas;
 mod attributes;

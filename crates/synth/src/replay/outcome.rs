@@ -75,6 +75,14 @@ impl Timings {
         self.times[what as usize].add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), bytes);
     }
 
+    /// Returns the times of all calls together.
+    #[must_use]
+    pub fn all(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.times.iter().for_each(|times| all.merge(times));
+        all
+    }
+
     /// Returns tables for copies that ran at the same time, with the share of time in which the
     /// disk was busy, if known.
     #[must_use]

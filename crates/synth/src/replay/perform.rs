@@ -93,6 +93,11 @@ impl<'a, T: Target> Replay<'a, T> {
         })
     }
 
+    /// Returns the timings so far.
+    pub const fn timings(&self) -> &Timings {
+        &self.timings
+    }
+
     /// Closes the files that the trace leaves open; returns the target and the timings.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Refuses standard input as a trace that is read more than once.
-fn refuse_stdin(path: &Path) -> Result<()> {
+pub fn refuse_stdin(path: &Path) -> Result<()> {
     if path == Path::new("-") {
         return Err(Failure::usage("standard input: the trace is read several times; name a file"));
     }
@@ -77,7 +77,7 @@ fn refuse_stdin(path: &Path) -> Result<()> {
 }
 
 /// Opens a trace, and warns if its end is missing, or accesses are.
-fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
+pub fn open(path: &Path, columns: Columns) -> Result<Box<dyn Source>> {
     let source = warn_if_unfinished(path, spindle_trace::open(path, columns)?);
     for note in source.info().gaps() {
         logger::note(format_args!("{}: {note}", path.display()));
