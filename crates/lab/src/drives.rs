@@ -7,7 +7,7 @@ use crate::{Error, Outcome, Result};
 use spindle_analyze::{By, Histogram};
 use spindle_device::Op;
 use spindle_report::outcome::{Cell, Column, Table};
-use spindle_sim::disk::{Disk, Service, Spec};
+use spindle_sim::disk::{Disk, Service, Spec, Wear};
 use spindle_sim::{Discipline, Queue, Time, Transfer, preset};
 use spindle_synth::replay::Pace;
 use spindle_trace::{Batch, Event, FileId, Source};
@@ -235,6 +235,13 @@ fn outcome(tallies: &Tallies, drives: &BTreeMap<FileId, Drive>, end: Time, other
     row("KB per second", bytes as f64 / 1e3 / seconds.max(1e-9));
     row("% of the time with a busy disk", 100.0 * busy / (seconds * disks).max(1e-9));
     row("events not replayed", others as f64);
+    let wear = drives.values().filter_map(|drive| drive.disk.wear()).reduce(Wear::and);
+    if let Some(wear) = wear
+        && let Some(amplification) = wear.amplification()
+    {
+        row("bytes written to flash for one of the host", amplification);
+        row("blocks of flash erased", wear.erased_blocks as f64);
+    }
     Outcome { tables: vec![responses, parts, whole], ..Outcome::default() }
 }
 
@@ -336,6 +343,22 @@ mod tests {
         assert!(waits("nearline-20tb", &same) > 1.0);
         let outcome = run("eagle", Pace::Times(1.0), Discipline::Fifo, &own).unwrap();
         near(row(&outcome, 2, "disks")[0], 4.0);
+    }
+
+    /// Promise: of flash, the outcome has what was written to it, and erased; without writes, or of
+    /// another disk, it has nothing of that.
+    #[test]
+    fn wear_of_flash() {
+        let events = |op| (0..4000).map(|n| request(0, 1, op, n * 7919 % 1_000_000 * 16)).collect::<Vec<_>>();
+        let tables = |disk: &str, op| {
+            run(disk, Pace::FullSpeed, Discipline::Fifo, &events(op)).unwrap().tables[2].rows.len()
+        };
+        let written = run("nvme", Pace::FullSpeed, Discipline::Fifo, &events(Op::Write)).unwrap();
+        let amplification = row(&written, 2, "bytes written to flash for one of the host")[0];
+        assert!(amplification > 3.0, "{amplification}");
+        assert!(row(&written, 2, "blocks of flash erased")[0] >= 1.0);
+        assert_eq!(tables("nvme", Op::Read), 6);
+        assert_eq!(tables("eagle", Op::Write), 6);
     }
 
     /// Promise: a trace of files is refused, and so is a request that the disk cannot have.

@@ -5,7 +5,7 @@
 //! [`DriveDevice::store`] gives without any time passing, to prepare a disk or to look at it.
 
 use crate::clock::HostClock;
-use crate::disk::{Disk, Service};
+use crate::disk::{Disk, Service, Wear};
 use crate::queue::{Discipline, Queue, Transfer};
 use crate::scheduler::{Core, Simulation};
 use crate::time::Time;
@@ -136,6 +136,12 @@ impl DriveDevice {
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.drive.state.lock().tally
+    }
+
+    /// Returns what was written to its flash so far; none if it has none.
+    #[must_use]
+    pub fn wear(&self) -> Option<Wear> {
+        self.drive.state.lock().disk.wear()
     }
 }
 
@@ -271,7 +277,10 @@ impl Device for DriveDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
+        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
+        let sector_bytes = u64::from(self.drive.sector_bytes);
+        self.drive.state.lock().disk.discard(offset / sector_bytes, len / sector_bytes);
+        Ok(())
     }
 
     fn prepare(&self, offset: u64) {

@@ -8,18 +8,21 @@
 //! transfer starts.
 
 mod arm;
+mod dies;
 mod flash;
 mod geometry;
 mod read_buffer;
 mod rotating;
 mod seek;
 mod spec;
+mod translation;
 mod write_cache;
 
 pub use spec::{
-    Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads, ReadAheadUntil, ReadBuffer,
-    Seek, Spec, WriteCache, Zone,
+    Condition, Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads, ReadAheadUntil,
+    ReadBuffer, Seek, Spec, WriteCache, Zone,
 };
+pub use translation::Wear;
 
 use crate::error::Error;
 use crate::queue::Transfer;
@@ -174,6 +177,22 @@ impl Disk {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.flush(now),
             Kind::Flash(disk) => disk.flush(now),
+        }
+    }
+
+    /// Forgets what so many sectors from `sector` on hold, where something is gained by it.
+    pub fn discard(&mut self, sector: u64, sectors: u64) {
+        if let Kind::Flash(disk) = &mut self.0 {
+            disk.discard(sector, sectors);
+        }
+    }
+
+    /// Returns what was written to flash; none where there is no flash.
+    #[must_use]
+    pub fn wear(&self) -> Option<Wear> {
+        match &self.0 {
+            Kind::Rotating(_) => None,
+            Kind::Flash(disk) => Some(disk.wear()),
         }
     }
 }
