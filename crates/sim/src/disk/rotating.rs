@@ -182,6 +182,7 @@ impl Rotating {
             )
         });
         let idle_ms = spec.write_cache.as_ref().map_or(0.0, |cache: &spec::WriteCache| cache.idle_ms);
+        let together = mechanism.geometry.together();
         Ok(Self {
             arm: mechanism.parked(),
             mechanism,
@@ -196,7 +197,7 @@ impl Rotating {
             read_delay: delay("controller.read_delay_ms", controller.read_delay_ms)?,
             write_delay: delay("controller.write_delay_ms", controller.write_delay_ms)?,
             buffer,
-            cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib))),
+            cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib), together)),
             cache_idle: Time::from_ms_f64(idle_ms),
             head: 0,
             free_at: Time::ZERO,
@@ -432,14 +433,14 @@ impl Rotating {
                 Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
             };
         let late = lead - (seek + (from - ready));
-        let motion = self.mechanism.in_order(self.arm, Op::Write, start, sectors, from + late);
+        let motion = self.mechanism.rewrite(self.arm, start, sectors, from + late);
         self.settle(&motion, end);
         Service {
             done: motion.end,
             overhead: self.overheads.after(self.last).write.miss,
             wait: from - ready,
-            seek,
-            rotation: motion.begin - (from + late + seek),
+            seek: motion.seek,
+            rotation: motion.begin - (from + late + motion.seek),
             transfer: motion.end - motion.begin,
             bus: late,
             hit: false,
@@ -470,7 +471,7 @@ impl Rotating {
         let from = from.max(self.free_at);
         self.stop_reading_on(from);
         self.forget(start, end, from);
-        let motion = self.mechanism.in_order(self.arm, Op::Write, start, end - start, from);
+        let motion = self.mechanism.rewrite(self.arm, start, end - start, from);
         self.settle(&motion, end);
         self.written = (start, end);
     }

@@ -35,6 +35,10 @@ pub struct Geometry {
     /// Bytes per sector, a power of two of at least 512.
     #[serde(deserialize_with = "figure")]
     pub sector_bytes: u32,
+    /// Bytes of a sector on the platters, where it holds several of those that the host sees: what
+    /// writes less reads it first. Without it: the same.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub physical_sector_bytes: Option<u32>,
     /// Distance between consecutive sectors of a track in sectors; 1, the default, leaves nothing
     /// out.
     #[serde(default, deserialize_with = "figure_or_none")]
