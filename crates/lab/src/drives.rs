@@ -8,7 +8,7 @@ use spindle_analyze::{By, Histogram};
 use spindle_device::Op;
 use spindle_report::outcome::{Cell, Column, Table};
 use spindle_sim::disk::{Disk, Service, Spec, Wear};
-use spindle_sim::{Discipline, Queue, Time, Transfer, preset};
+use spindle_sim::{Commands, Discipline, Time, Transfer, preset};
 use spindle_synth::replay::Pace;
 use spindle_trace::{Batch, Event, FileId, Source};
 use std::cmp::Reverse;
@@ -59,7 +59,7 @@ struct Waiting {
 
 struct Drive {
     disk: Disk,
-    queue: Queue<Waiting>,
+    queue: Commands<Waiting>,
     /// When what is in service will be complete.
     in_service: BinaryHeap<Reverse<Time>>,
     busy: Time,
@@ -70,7 +70,7 @@ impl Drive {
     fn new(spec: &Spec, discipline: Discipline) -> Result<Self> {
         let disk = Disk::new(spec)?;
         Ok(Self {
-            queue: Queue::new(discipline, disk.sectors_per_cylinder()),
+            queue: Commands::new(discipline, &disk),
             disk,
             in_service: BinaryHeap::new(),
             busy: Time::ZERO,
@@ -98,7 +98,7 @@ impl Drive {
     }
 
     fn start_next(&mut self, now: Time, tallies: &mut Tallies) {
-        let Some((transfer, Waiting { arrived, bytes })) = self.queue.pop(self.disk.head()) else { return };
+        let Some((transfer, Waiting { arrived, bytes })) = self.queue.pop(now, &self.disk) else { return };
         let service = self.disk.start(now, &transfer);
         self.in_service.push(Reverse(service.done));
         self.busy += service.done - now.max(self.busy_until);

@@ -5,8 +5,9 @@
 //! [`DriveDevice::store`] gives without any time passing, to prepare a disk or to look at it.
 
 use crate::clock::HostClock;
+use crate::commands::Commands;
 use crate::disk::{Disk, Service, Wear};
-use crate::queue::{Discipline, Queue, Transfer};
+use crate::queue::{Discipline, Transfer};
 use crate::scheduler::{Core, Simulation};
 use crate::time::Time;
 use spindle_clock::hook::Scheduler;
@@ -49,7 +50,7 @@ struct Pending {
 
 struct State {
     disk: Disk,
-    queue: Queue<u64>,
+    queue: Commands<u64>,
     pending: HashMap<u64, Pending>,
     done: HashMap<u64, AlignedBuf>,
     submitted: u64,
@@ -106,7 +107,7 @@ impl DriveDevice {
             read_only: false,
         };
         let state = State {
-            queue: Queue::new(discipline, disk.sectors_per_cylinder()),
+            queue: Commands::new(discipline, &disk),
             disk,
             pending: HashMap::new(),
             done: HashMap::new(),
@@ -149,8 +150,8 @@ impl Drive {
     /// Starts what the drive can take.
     fn start(self: &Arc<Self>, state: &mut State) {
         while state.held == 0 && state.in_service < state.disk.parallelism() {
-            let Some((transfer, id)) = state.queue.pop(state.disk.head()) else { return };
             let now = self.core.now();
+            let Some((transfer, id)) = state.queue.pop(now, &state.disk) else { return };
             let service = state.disk.start(now, &transfer);
             state.in_service += 1;
             state.tally.note(&transfer, &service, now);

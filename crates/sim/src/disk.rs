@@ -19,8 +19,8 @@ mod translation;
 mod write_cache;
 
 pub use spec::{
-    Condition, Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads, ReadAheadUntil,
-    ReadBuffer, Seek, Spec, WriteCache, Zone,
+    CommandQueue, Condition, Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads,
+    ReadAheadUntil, ReadBuffer, Seek, Spec, WriteCache, Zone,
 };
 pub use translation::Wear;
 
@@ -133,6 +133,34 @@ impl Disk {
         match &self.0 {
             Kind::Rotating(_) => 1,
             Kind::Flash(disk) => disk.queue_depth(),
+        }
+    }
+
+    /// Returns how many commands it holds to choose the next from.
+    #[must_use]
+    pub fn commands(&self) -> usize {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.choice().depth,
+            Kind::Flash(_) => 1,
+        }
+    }
+
+    /// Returns how long a command may wait before it goes before all others.
+    #[must_use]
+    pub fn age_limit(&self) -> Time {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.choice().age_limit,
+            Kind::Flash(_) => Time::ZERO,
+        }
+    }
+
+    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it were
+    /// started at `now`.
+    #[must_use]
+    pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.reached(now, transfer),
+            Kind::Flash(_) => now,
         }
     }
 

@@ -75,6 +75,7 @@ impl Flash {
             ("seek", spec.seek.is_some()),
             ("controller", spec.controller.is_some()),
             ("read_buffer", spec.read_buffer.is_some()),
+            ("command_queue", spec.command_queue.is_some()),
             ("write_cache", spec.write_cache.is_some()),
         ];
         if let Some((other, _)) = others.iter().find(|(_, present)| *present) {

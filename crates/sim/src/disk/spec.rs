@@ -16,6 +16,8 @@ pub struct Spec {
     pub controller: Option<Controller>,
     /// Read-ahead into the drive's buffer.
     pub read_buffer: Option<ReadBuffer>,
+    /// Commands among which the drive chooses by the position of its heads.
+    pub command_queue: Option<CommandQueue>,
     /// Writes acknowledged before they are on the platters.
     pub write_cache: Option<WriteCache>,
     /// A solid-state disk has this and nothing else.
@@ -259,6 +261,18 @@ pub enum ReadAheadUntil {
     NextTrack,
     /// At the end of the cylinder.
     Cylinder,
+}
+
+/// Commands that a drive holds to choose the next from: native or tagged command queueing.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandQueue {
+    /// How many.
+    #[serde(deserialize_with = "figure")]
+    pub depth: u32,
+    /// How long one may wait in the drive before it goes before all others, in milliseconds.
+    #[serde(deserialize_with = "figure")]
+    pub age_limit_ms: f64,
 }
 
 /// A volatile write cache.

@@ -390,7 +390,9 @@ mod tests {
     fn check(layer: &Translation) {
         let mut live = vec![0; layer.rows.len()];
         let mut slots: Vec<_> = (0..SHAPE.units).filter_map(|unit| layer.slot(unit)).collect();
-        slots.iter().for_each(|slot| live[(slot / layer.row_units) as usize] += 1);
+        for slot in &slots {
+            live[(slot / layer.row_units) as usize] += 1;
+        }
         let mapped = slots.len();
         slots.sort_unstable();
         slots.dedup();
