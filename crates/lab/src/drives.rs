@@ -349,7 +349,7 @@ mod tests {
     /// another disk, it has nothing of that.
     #[test]
     fn wear_of_flash() {
-        let events = |op| (0..4000).map(|n| request(0, 1, op, n * 7919 % 1_000_000 * 16)).collect::<Vec<_>>();
+        let events = |op| (0..4000).map(|n| request(0, 1, op, n * 7919 % 50_000 * 16)).collect::<Vec<_>>();
         let tables = |disk: &str, op| {
             run(disk, Pace::FullSpeed, Discipline::Fifo, &events(op)).unwrap().tables[2].rows.len()
         };

@@ -2,9 +2,9 @@
 //!
 //! The driver hands commands over in its own order as long as the drive takes more. The drive
 //! begins the one whose first sector it can have first (shortest access time first: M. Seltzer and
-//! others, "Disk scheduling revisited", 1990; D. Jacobson and J. Wilkes, "Disk scheduling algorithms
-//! based on rotational position", 1991), but one that has waited too long before all others. A
-//! drive that holds one command goes by the driver's order alone.
+//! others, "Disk scheduling revisited", 1990; D. Jacobson and J. Wilkes, "Disk scheduling
+//! algorithms based on rotational position", 1991), but one that has waited too long before all
+//! others. A drive that holds one command goes by the driver's order alone.
 //!
 //! Invariant: while the drive holds an ordered transfer, it holds no other.
 
@@ -70,8 +70,8 @@ impl<T> Commands<T> {
         Some((transfer, owner))
     }
 
-    /// Returns true if the driver may hand over what is next in its queue, or hear that the drive is
-    /// idle.
+    /// Returns true if the driver may hand over what is next in its queue, or hear that the drive
+    /// is idle.
     fn takes_another(&self, disk: &Disk) -> bool {
         let together = !self.queue.next_is_ordered() && !self.held.iter().any(|held| held.transfer.ordered);
         self.held.is_empty() || (self.held.len() < disk.commands() && !self.queue.is_empty() && together)

@@ -154,8 +154,8 @@ impl Disk {
         }
     }
 
-    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it were
-    /// started at `now`.
+    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it
+    /// were started at `now`.
     #[must_use]
     pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
         match &self.0 {

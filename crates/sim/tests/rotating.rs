@@ -383,9 +383,9 @@ fn spare_sectors() {
     near(in_ms(service.transfer), (10.0 + 4.0 + 10.0) * sector, 0.01);
 }
 
-/// Promise: where the platters have sectors of 4096 bytes, a write of all of one takes what it takes
-/// where they have 512; a write of less reads the sector, and writes it a revolution later; one that
-/// leaves a part at both ends reads both before it comes round again.
+/// Promise: where the platters have sectors of 4096 bytes, a write of all of one takes what it
+/// takes where they have 512; a write of less reads the sector, and writes it a revolution later;
+/// one that leaves a part at both ends reads both before it comes round again.
 #[test]
 fn sectors_are_completed() {
     let mut spec = bare("nearline-20tb");

@@ -132,8 +132,8 @@ impl Mechanism {
         self.transfer(arm, op, sector, count, from, false)
     }
 
-    /// Writes `count` sectors in their order, as [`Self::in_order`], but reads what of the sectors on
-    /// the platters they leave as it is, at both ends, before.
+    /// Writes `count` sectors in their order, as [`Self::in_order`], but first reads those sectors
+    /// of the platters, at both ends, of which a part stays as it is.
     #[must_use]
     pub fn rewrite(&self, arm: Arm, sector: u64, count: u64, from: Time) -> Motion {
         let together = self.geometry.together();

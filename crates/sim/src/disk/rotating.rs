@@ -261,8 +261,8 @@ impl Rotating {
         self.choice
     }
 
-    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it were
-    /// started at `now`. What the drive does by itself meanwhile is not taken into account.
+    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it
+    /// were started at `now`. What the drive does by itself meanwhile is not taken into account.
     pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
         let (start, sectors) = (transfer.sector, u64::from(transfer.sectors));
         let in_memory = match (transfer.op, &self.buffer, &self.cache) {
