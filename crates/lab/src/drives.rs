@@ -236,13 +236,21 @@ fn outcome(tallies: &Tallies, drives: &BTreeMap<FileId, Drive>, end: Time, other
     row("% of the time with a busy disk", 100.0 * busy / (seconds * disks).max(1e-9));
     row("events not replayed", others as f64);
     let wear = drives.values().filter_map(|drive| drive.disk.wear()).reduce(Wear::and);
-    if let Some(wear) = wear
-        && let Some(amplification) = wear.amplification()
-    {
-        row("bytes written to flash for one of the host", amplification);
-        row("blocks of flash erased", wear.erased_blocks as f64);
+    for (name, value) in wear.into_iter().flat_map(wear_rows) {
+        row(name, value);
     }
     Outcome { tables: vec![responses, parts, whole], ..Outcome::default() }
+}
+
+/// Returns what is said of the wear of flash: nothing where nothing was written.
+#[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
+pub fn wear_rows(wear: Wear) -> impl Iterator<Item = (&'static str, f64)> {
+    wear.amplification().into_iter().flat_map(move |amplification| {
+        [
+            ("bytes written to flash for one of the host", amplification),
+            ("blocks of flash erased", wear.erased_blocks as f64),
+        ]
+    })
 }
 
 #[cfg(test)]
