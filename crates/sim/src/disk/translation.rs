@@ -439,7 +439,7 @@ mod tests {
             let expected = desnoyers(rows * f64::from(new.row_units) / f64::from(SHAPE.units));
             for (what, found) in [("long", long), ("soon", soon)] {
                 let off = found / expected - 1.0;
-                assert!(off.abs() < 0.05, "{spare} {what}: {found:.3} against {expected:.3}");
+                assert!(off.abs() < 0.01, "{spare} {what}: {found:.3} against {expected:.3}");
             }
         }
     }
