@@ -7,8 +7,8 @@ use crate::{Error, Outcome, Result};
 use spindle_analyze::{By, Histogram};
 use spindle_device::Op;
 use spindle_report::outcome::{Cell, Column, Table};
-use spindle_sim::disk::{Disk, Service, Spec};
-use spindle_sim::{Discipline, Queue, Time, Transfer, preset};
+use spindle_sim::disk::{Disk, Service, Spec, Wear};
+use spindle_sim::{Commands, Discipline, Time, Transfer, preset};
 use spindle_synth::replay::Pace;
 use spindle_trace::{Batch, Event, FileId, Source};
 use std::cmp::Reverse;
@@ -59,7 +59,7 @@ struct Waiting {
 
 struct Drive {
     disk: Disk,
-    queue: Queue<Waiting>,
+    queue: Commands<Waiting>,
     /// When what is in service will be complete.
     in_service: BinaryHeap<Reverse<Time>>,
     busy: Time,
@@ -70,7 +70,7 @@ impl Drive {
     fn new(spec: &Spec, discipline: Discipline) -> Result<Self> {
         let disk = Disk::new(spec)?;
         Ok(Self {
-            queue: Queue::new(discipline, disk.sectors_per_cylinder()),
+            queue: Commands::new(discipline, &disk),
             disk,
             in_service: BinaryHeap::new(),
             busy: Time::ZERO,
@@ -98,7 +98,7 @@ impl Drive {
     }
 
     fn start_next(&mut self, now: Time, tallies: &mut Tallies) {
-        let Some((transfer, Waiting { arrived, bytes })) = self.queue.pop(self.disk.head()) else { return };
+        let Some((transfer, Waiting { arrived, bytes })) = self.queue.pop(now, &self.disk) else { return };
         let service = self.disk.start(now, &transfer);
         self.in_service.push(Reverse(service.done));
         self.busy += service.done - now.max(self.busy_until);
@@ -235,7 +235,22 @@ fn outcome(tallies: &Tallies, drives: &BTreeMap<FileId, Drive>, end: Time, other
     row("KB per second", bytes as f64 / 1e3 / seconds.max(1e-9));
     row("% of the time with a busy disk", 100.0 * busy / (seconds * disks).max(1e-9));
     row("events not replayed", others as f64);
+    let wear = drives.values().filter_map(|drive| drive.disk.wear()).reduce(Wear::and);
+    for (name, value) in wear.into_iter().flat_map(wear_rows) {
+        row(name, value);
+    }
     Outcome { tables: vec![responses, parts, whole], ..Outcome::default() }
+}
+
+/// Returns what is said of the wear of flash: nothing where nothing was written.
+#[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
+pub fn wear_rows(wear: Wear) -> impl Iterator<Item = (&'static str, f64)> {
+    wear.amplification().into_iter().flat_map(move |amplification| {
+        [
+            ("bytes written to flash for one of the host", amplification),
+            ("blocks of flash erased", wear.erased_blocks as f64),
+        ]
+    })
 }
 
 #[cfg(test)]
@@ -336,6 +351,22 @@ mod tests {
         assert!(waits("nearline-20tb", &same) > 1.0);
         let outcome = run("eagle", Pace::Times(1.0), Discipline::Fifo, &own).unwrap();
         near(row(&outcome, 2, "disks")[0], 4.0);
+    }
+
+    /// Promise: of flash, the outcome has what was written to it, and erased; without writes, or of
+    /// another disk, it has nothing of that.
+    #[test]
+    fn wear_of_flash() {
+        let events = |op| (0..4000).map(|n| request(0, 1, op, n * 7919 % 50_000 * 16)).collect::<Vec<_>>();
+        let tables = |disk: &str, op| {
+            run(disk, Pace::FullSpeed, Discipline::Fifo, &events(op)).unwrap().tables[2].rows.len()
+        };
+        let written = run("nvme", Pace::FullSpeed, Discipline::Fifo, &events(Op::Write)).unwrap();
+        let amplification = row(&written, 2, "bytes written to flash for one of the host")[0];
+        assert!(amplification > 3.0, "{amplification}");
+        assert!(row(&written, 2, "blocks of flash erased")[0] >= 1.0);
+        assert_eq!(tables("nvme", Op::Read), 6);
+        assert_eq!(tables("eagle", Op::Write), 6);
     }
 
     /// Promise: a trace of files is refused, and so is a request that the disk cannot have.

@@ -8,10 +8,12 @@
 use crate::bench::era;
 use crate::bench::machine::Machine;
 use crate::bench::subject::{Disk, Kind};
+use crate::drives::wear_rows;
 use crate::{Error, Outcome, Result};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
 use spindle_device::MemoryDevice;
+use spindle_report::outcome::{Column, Table};
 use spindle_sim::preset;
 use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
@@ -342,7 +344,15 @@ pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
     let timings = done.into_iter().map(|(_, timings)| timings).collect::<Result<Vec<_>>>()?;
     let longest = timings.iter().map(|timings| timings.elapsed).max().unwrap_or_default();
     let busy = drive.tally().busy.as_secs_f64() / longest.as_secs_f64().max(1e-9);
-    Ok(Timings::outcome(&timings, Some(busy)))
+    let mut outcome = Timings::outcome(&timings, Some(busy));
+    let mut flash = Table::new("Flash", [Column::new("", 0), Column::new("value", 2)]);
+    for (name, value) in drive.wear().into_iter().flat_map(wear_rows) {
+        flash.row([name.into(), value.into()]);
+    }
+    if !flash.rows.is_empty() {
+        outcome.tables.push(flash);
+    }
+    Ok(outcome)
 }
 
 /// Replays one copy.
@@ -442,7 +452,7 @@ mod tests {
     }
 
     /// Promise: a trace runs on disks of today as well, with zones or of flash, with either file
-    /// system, and takes other times there than on one of 1984.
+    /// system, and takes other times there than on one of 1984; of flash its wear is shown.
     #[test]
     fn disks_of_today() {
         let tables = |disk: &str, system| {
@@ -460,7 +470,10 @@ mod tests {
         for system in [System::Fast, System::Old] {
             let old = tables("ra81", system);
             for disk in ["nvme", "sata-ssd", "nearline-20tb"] {
-                assert_ne!(tables(disk, system), old, "{disk}");
+                let found = tables(disk, system);
+                assert_ne!(found, old, "{disk}");
+                let has_wear = found.iter().any(|table| table.title == "Flash");
+                assert_eq!(has_wear, disk != "nearline-20tb", "{disk}");
             }
         }
     }

@@ -5,8 +5,9 @@
 //! [`DriveDevice::store`] gives without any time passing, to prepare a disk or to look at it.
 
 use crate::clock::HostClock;
-use crate::disk::{Disk, Service};
-use crate::queue::{Discipline, Queue, Transfer};
+use crate::commands::Commands;
+use crate::disk::{Disk, Service, Wear};
+use crate::queue::{Discipline, Transfer};
 use crate::scheduler::{Core, Simulation};
 use crate::time::Time;
 use spindle_clock::hook::Scheduler;
@@ -51,7 +52,7 @@ struct Pending {
 
 struct State {
     disk: Disk,
-    queue: Queue<u64>,
+    queue: Commands<u64>,
     pending: HashMap<u64, Pending>,
     done: HashMap<u64, AlignedBuf>,
     submitted: u64,
@@ -110,7 +111,7 @@ impl DriveDevice {
             read_only: false,
         };
         let state = State {
-            queue: Queue::new(discipline, disk.sectors_per_cylinder()),
+            queue: Commands::new(discipline, &disk),
             disk,
             pending: HashMap::new(),
             done: HashMap::new(),
@@ -142,14 +143,20 @@ impl DriveDevice {
     pub fn tally(&self) -> Tally {
         self.drive.state.lock().tally
     }
+
+    /// Returns what was written to its flash so far; none if it has none.
+    #[must_use]
+    pub fn wear(&self) -> Option<Wear> {
+        self.drive.state.lock().disk.wear()
+    }
 }
 
 impl Drive {
     /// Starts what the drive can take.
     fn start(self: &Arc<Self>, state: &mut State) {
         while state.held == 0 && state.in_service < state.disk.parallelism() {
-            let Some((transfer, id)) = state.queue.pop(state.disk.head()) else { return };
             let now = self.core.now();
+            let Some((transfer, id)) = state.queue.pop(now, &state.disk) else { return };
             let service = state.disk.start(now, &transfer);
             if state.in_service == 0 {
                 state.active_since = now;
@@ -284,7 +291,10 @@ impl Device for DriveDevice {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
-        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))
+        self.info.check(Op::Write, offset, usize::try_from(len).unwrap_or(usize::MAX))?;
+        let sector_bytes = u64::from(self.drive.sector_bytes);
+        self.drive.state.lock().disk.discard(offset / sector_bytes, len / sector_bytes);
+        Ok(())
     }
 
     fn prepare(&self, offset: u64) {

@@ -8,18 +8,21 @@
 //! transfer starts.
 
 mod arm;
+mod dies;
 mod flash;
 mod geometry;
 mod read_buffer;
 mod rotating;
 mod seek;
 mod spec;
+mod translation;
 mod write_cache;
 
 pub use spec::{
-    Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads, ReadAheadUntil, ReadBuffer,
-    Seek, Spec, WriteCache, Zone,
+    CommandQueue, Condition, Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads,
+    ReadAheadUntil, ReadBuffer, Seek, Spec, WriteCache, Zone,
 };
+pub use translation::Wear;
 
 use crate::error::Error;
 use crate::queue::Transfer;
@@ -133,6 +136,34 @@ impl Disk {
         }
     }
 
+    /// Returns how many commands it holds to choose the next from.
+    #[must_use]
+    pub fn commands(&self) -> usize {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.choice().depth,
+            Kind::Flash(_) => 1,
+        }
+    }
+
+    /// Returns how long a command may wait before it goes before all others.
+    #[must_use]
+    pub fn age_limit(&self) -> Time {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.choice().age_limit,
+            Kind::Flash(_) => Time::ZERO,
+        }
+    }
+
+    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it
+    /// were started at `now`.
+    #[must_use]
+    pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
+        match &self.0 {
+            Kind::Rotating(disk) => disk.reached(now, transfer),
+            Kind::Flash(_) => now,
+        }
+    }
+
     /// Returns the sector before which the heads stand, for [`Queue::pop`](crate::Queue::pop).
     #[must_use]
     pub fn head(&self) -> u64 {
@@ -174,6 +205,22 @@ impl Disk {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.flush(now),
             Kind::Flash(disk) => disk.flush(now),
+        }
+    }
+
+    /// Forgets what so many sectors from `sector` on hold, where something is gained by it.
+    pub fn discard(&mut self, sector: u64, sectors: u64) {
+        if let Kind::Flash(disk) = &mut self.0 {
+            disk.discard(sector, sectors);
+        }
+    }
+
+    /// Returns what was written to flash; none where there is no flash.
+    #[must_use]
+    pub fn wear(&self) -> Option<Wear> {
+        match &self.0 {
+            Kind::Rotating(_) => None,
+            Kind::Flash(disk) => Some(disk.wear()),
         }
     }
 }

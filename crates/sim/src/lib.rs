@@ -5,6 +5,7 @@
 //! the time) gives it up.
 
 mod clock;
+mod commands;
 mod device;
 pub mod disk;
 pub mod disksim;
@@ -17,6 +18,7 @@ mod scheduler;
 mod time;
 
 pub use clock::HostClock;
+pub use commands::Commands;
 pub use device::{DriveDevice, Tally};
 pub use queue::{Discipline, Queue, Transfer};
 pub use scheduler::Simulation;

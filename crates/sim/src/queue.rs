@@ -109,6 +109,12 @@ impl<T> Queue<T> {
         self.len == 0
     }
 
+    /// Returns true if the next one is ordered.
+    #[must_use]
+    pub fn next_is_ordered(&self) -> bool {
+        self.batches.front().is_some_and(|batch| batch.ordered)
+    }
+
     /// Adds a transfer.
     pub fn push(&mut self, transfer: Transfer, owner: T) {
         self.arrivals += 1;

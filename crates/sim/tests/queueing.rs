@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{SEED, disk, in_ms, near, read};
+use common::{SEED, disk, in_ms, near, read, spec};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use spindle_sim::{Discipline, Queue, Time};
+use spindle_sim::disk::{CommandQueue, Disk};
+use spindle_sim::{Commands, Discipline, Queue, Time, Transfer};
 
 /// What a run shows, in milliseconds.
 struct Run {
@@ -85,4 +86,100 @@ fn disciplines() {
     }
     assert!(sstf.seek < scan.seek && sstf.seek < disksort.seek);
     assert!(disksort.worst < sstf.worst, "{} against {}", disksort.worst, sstf.worst);
+}
+
+/// Returns the disk with neither buffer nor cache, which holds so many commands and reads in order.
+fn holding(depth: u32, age_limit_ms: f64) -> Disk {
+    let mut spec = spec("nearline-20tb");
+    (spec.read_buffer, spec.write_cache) = (None, None);
+    spec.controller.as_mut().unwrap().zero_latency = None;
+    spec.command_queue = Some(CommandQueue { depth, age_limit_ms });
+    Disk::new(&spec).unwrap()
+}
+
+/// Returns the reads of 4 KiB at random per second, and the longest wait in ms, of a disk that
+/// always has so many of them; `check` sees the disk, the time, what else waits and what it begins.
+fn always_waiting(
+    mut disk: Disk,
+    depth: usize,
+    mut check: impl FnMut(&Disk, Time, &[Transfer], &Transfer),
+) -> (f64, f64) {
+    const COUNT: u32 = 3000;
+    let mut random = SmallRng::seed_from_u64(SEED);
+    let blocks = disk.capacity_sectors() / 8;
+    let mut at = || read(random.random_range(0..blocks) * 8, 8);
+    let mut commands = Commands::new(Discipline::Fifo, &disk);
+    let (mut waiting, mut now, mut worst) = (Vec::new(), Time::ZERO, 0.0_f64);
+    for _ in 0..COUNT {
+        while commands.len() < depth {
+            let transfer = at();
+            waiting.push(transfer);
+            commands.push(transfer, now);
+        }
+        let (transfer, since) = commands.pop(now, &disk).unwrap();
+        waiting.swap_remove(waiting.iter().position(|other| *other == transfer).unwrap());
+        check(&disk, now, &waiting, &transfer);
+        worst = worst.max(in_ms(now - since));
+        now = disk.start(now, &transfer).done;
+    }
+    (f64::from(COUNT) / now.as_secs_f64(), worst)
+}
+
+/// Promise: a drive begins the command whose first sector comes first; with each doubling of what
+/// it holds it does more in a second, and with 32 more than twice as much as with one, which is
+/// what the driver's order gives.
+#[test]
+fn a_drive_takes_what_it_reaches_first() {
+    let begins = |disk: &Disk, now: Time, transfer: &Transfer| {
+        let service = disk.clone().start(now, transfer);
+        service.overhead + service.wait + service.seek + service.rotation
+    };
+    let mut rates = Vec::new();
+    for depth in [1, 2, 4, 8, 16, 32_u32] {
+        let (rate, _) = always_waiting(holding(depth, 1e6), depth as usize, |disk, now, others, chosen| {
+            let first = begins(disk, now, chosen);
+            assert!(others.iter().all(|other| begins(disk, now, other) >= first));
+        });
+        rates.push(rate);
+    }
+    assert!(rates.is_sorted_by(|less, more| less * 1.1 < *more), "{rates:?}");
+    assert!(rates[5] > 2.0 * rates[0], "{rates:?}");
+    // Overhead, mean seek, half a revolution, 8 sectors. More sectors lie outside than inside, so
+    // that seeks are a little shorter than between random cylinders.
+    near(rates[0], 1e3 / (0.1 + 7.4 + 60e3 / 7200.0 / 2.0 + 0.02), 4.0);
+    let (alone, _) = always_waiting(holding(1, 0.0), 32, |_, _, _, _| {});
+    near(alone, rates[0], 2.0);
+}
+
+/// Promise: with a limit on the age no command waits much longer than that; without one, some do.
+/// At a limit of nothing the order is that of arrival.
+#[test]
+fn old_commands_go_first() {
+    let worst = |limit: f64| always_waiting(holding(32, limit), 32, |_, _, _, _| {}).1;
+    let (limited, unlimited) = (worst(300.0), worst(1e6));
+    assert!(limited < 600.0 && unlimited > 2.0 * limited, "{limited} {unlimited}");
+    let fifo = always_waiting(holding(1, 0.0), 32, |_, _, _, _| {});
+    assert!((worst(0.0) / fifo.1 - 1.0).abs() < 0.1);
+}
+
+/// Promise: a drive that chooses among commands keeps ordered ones in their place.
+#[test]
+fn ordered_commands_stay_in_order() {
+    let mut disk = holding(32, 1e6);
+    let mut commands = Commands::new(Discipline::Fifo, &disk);
+    for n in 0..30_u64 {
+        let ordered = n % 10 == 5;
+        commands.push(Transfer { ordered, ..read(n * 7_919_000 % 30_000_000 * 8, 8) }, n);
+    }
+    let (mut now, mut order) = (Time::ZERO, Vec::new());
+    while let Some((transfer, n)) = commands.pop(now, &disk) {
+        now = disk.start(now, &transfer).done;
+        order.push(n);
+    }
+    assert_eq!(order.len(), 30);
+    assert!(!order.is_sorted());
+    for barrier in [5, 15, 25] {
+        let (before, after) = order.split_at(usize::try_from(barrier).unwrap());
+        assert!(before.iter().all(|n| *n < barrier) && after[0] == barrier);
+    }
 }

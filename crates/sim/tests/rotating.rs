@@ -133,7 +133,7 @@ fn head_switch_and_skew() {
 #[test]
 fn zones() {
     let mut disk = Disk::new(&bare("nearline-20tb")).unwrap();
-    assert_eq!((disk.capacity_sectors() * 512).div_ceil(1_000_000_000), 20_001);
+    assert_eq!((disk.capacity_sectors() * 512).div_ceil(1_000_000_000), 20_004);
     let outside = rate(&mut disk, Time::ZERO, &read(0, 4_000_000));
     near(outside, 285e6, 1.0);
     let inside = disk.capacity_sectors() - 4_000_000;
@@ -381,4 +381,30 @@ fn spare_sectors() {
     let mut disk = Disk::new(&spec).unwrap();
     let service = disk.start(Time::ZERO, &read(22, 20));
     near(in_ms(service.transfer), (10.0 + 4.0 + 10.0) * sector, 0.01);
+}
+
+/// Promise: where the platters have sectors of 4096 bytes, a write of all of one takes what it
+/// takes where they have 512; a write of less reads the sector, and writes it a revolution later;
+/// one that leaves a part at both ends reads both before it comes round again.
+#[test]
+fn sectors_are_completed() {
+    let mut spec = bare("nearline-20tb");
+    let service =
+        |spec: &Spec, sector, sectors| Disk::new(spec).unwrap().start(Time::ZERO, &write(sector, sectors));
+    let revolution = 60_000.0 / 7200.0;
+    let slot = revolution / 4816.0;
+    let [one, part, aligned, both] =
+        [(1600, 8), (1602, 3), (1600, 64), (1602, 60)].map(|(at, count)| service(&spec, at, count));
+    near(in_ms(part.done - one.done), revolution, 0.01);
+    near(in_ms(both.done - aligned.done), revolution, 0.01);
+    assert_eq!((one.transfer, one.seek), (part.transfer, part.seek));
+    near(in_ms(part.rotation - one.rotation), revolution, 0.01);
+    spec.geometry.as_mut().unwrap().physical_sector_bytes = None;
+    assert_eq!(service(&spec, 1600, 8), one);
+    // Then three sectors take their own time.
+    let alone = service(&spec, 1602, 3);
+    near(in_ms(alone.transfer), 3.0 * slot, 0.1);
+    assert!(alone.done < one.done);
+    spec.geometry.as_mut().unwrap().physical_sector_bytes = Some(1 << 16);
+    assert!(Disk::new(&spec).unwrap_err().to_string().contains("physical_sector_bytes"));
 }

@@ -132,6 +132,25 @@ impl Mechanism {
         self.transfer(arm, op, sector, count, from, false)
     }
 
+    /// Writes `count` sectors in their order, as [`Self::in_order`], but first reads those sectors
+    /// of the platters, at both ends, of which a part stays as it is.
+    #[must_use]
+    pub fn rewrite(&self, arm: Arm, sector: u64, count: u64, from: Time) -> Motion {
+        let together = self.geometry.together();
+        let (start, end) = (sector / together * together, (sector + count).next_multiple_of(together));
+        let last = end - together;
+        let first = (start < sector || (start == last && sector + count < end)).then_some(start);
+        let other = (last > start && sector + count < end).then_some(last);
+        let (mut arm, mut ready, mut seek) = (arm, from, None);
+        for partly in first.into_iter().chain(other) {
+            let motion = self.in_order(arm, Op::Read, partly, together, ready);
+            (arm, ready) = (motion.arm, motion.end);
+            seek.get_or_insert(motion.seek);
+        }
+        let motion = self.in_order(arm, Op::Write, start, end - start, ready);
+        Motion { seek: seek.unwrap_or(motion.seek), ..motion }
+    }
+
     fn transfer(&self, arm: Arm, op: Op, sector: u64, count: u64, from: Time, any_order: bool) -> Motion {
         let Place { mut track, mut index, mut run } = self.geometry.place(sector);
         let seek = self.reach(arm, op, track);

@@ -1,19 +1,26 @@
-//! A solid-state disk: independent dies behind one command processor and one interface.
+//! A solid-state disk: dies behind channels, a translation layer, one command processor and one
+//! interface.
 //!
 //! A transfer waits for its turn at the processor, which each direction passes at no more than the
 //! published rate of commands and bytes; then for its dies, if it reads from them; then it takes
-//! the published latency. Sequential transfers find their data in the disk's memory, or leave them
-//! there. Programming goes on behind acknowledged writes, and keeps reads from the dies that it
-//! occupies.
+//! the published latency. Sequential reads find their data in the disk's memory. Writes are
+//! acknowledged when they are there, which keeps them from loss; programming, cleaning and erasing
+//! go on behind. Reads go before what a die has not begun, and wait for what it has; writes wait
+//! when the memory is full. So slow responses, and the rate of writes at random, come from the
+//! translation layer.
 
-use super::spec::{self, Spec};
+use super::dies::Dies;
+use super::spec::{self, Condition, Spec};
+use super::translation::{Shape, Translation, Wear, Work};
 use super::{Service, invalid};
 use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;
+use std::collections::VecDeque;
 
-/// The transfer that published latencies and rates of commands are about.
+/// The transfer that published latencies and rates of commands are about, and what the translation
+/// layer moves.
 const UNIT_BYTES: u64 = 4096;
 
 /// How many sequences it follows at once.
@@ -43,14 +50,18 @@ pub struct Flash {
     queue_depth: u32,
     read: Way,
     write: Way,
-    /// Time at which each die is free again.
-    dies: Vec<Time>,
-    stripe_bytes: u64,
+    dies: Dies,
+    layer: Translation,
     die_read: Time,
     die_program: Time,
+    die_erase: Time,
+    /// When each of the pages in the memory will be programmed, the oldest first.
+    in_memory: VecDeque<Time>,
+    memory_pages: usize,
     flush: Time,
-    /// Bytes written, to know which die is next: what is written goes to the dies in turn.
-    written: u64,
+    host_bytes: u64,
+    /// What the layer gave the dies to do last.
+    work: Vec<Work>,
 }
 
 impl Flash {
@@ -64,36 +75,62 @@ impl Flash {
             ("seek", spec.seek.is_some()),
             ("controller", spec.controller.is_some()),
             ("read_buffer", spec.read_buffer.is_some()),
+            ("command_queue", spec.command_queue.is_some()),
             ("write_cache", spec.write_cache.is_some()),
         ];
         if let Some((other, _)) = others.iter().find(|(_, present)| *present) {
             return Err(invalid(other, "a disk with [flash] has nothing that turns"));
         }
-        if flash.sector_bytes < 512 || !flash.sector_bytes.is_power_of_two() || flash.sector_bytes > 1 << 16 {
-            return Err(invalid("flash.sector_bytes", "must be a power of two from 512 to 65536"));
+        if flash.sector_bytes < 512 || !flash.sector_bytes.is_power_of_two() || flash.sector_bytes > 4096 {
+            return Err(invalid("flash.sector_bytes", "must be a power of two from 512 to 4096"));
         }
         let positive = [
             ("flash.capacity_gb", flash.capacity_gb, 1e9),
-            ("flash.random_read_iops", flash.random_read_iops, 1e9),
-            ("flash.random_write_iops", flash.random_write_iops, 1e9),
+            ("flash.iops", flash.iops, 1e9),
             ("flash.read_mb_s", flash.read_mb_s, 1e7),
             ("flash.write_mb_s", flash.write_mb_s, 1e7),
+            ("flash.channel_mb_s", flash.channel_mb_s, 1e7),
             ("flash.queue_depth", f64::from(flash.queue_depth), 65536.0),
+            ("flash.channels", f64::from(flash.channels), f64::from(flash.dies)),
             ("flash.dies", f64::from(flash.dies), 65536.0),
-            ("flash.stripe_kib", f64::from(flash.stripe_kib), 65536.0),
+            ("flash.block_pages", f64::from(flash.block_pages), 65536.0),
+            ("flash.spare_percent", flash.spare_percent, 1000.0),
+            ("flash.memory_kib", f64::from(flash.memory_kib), f64::from(1 << 24)),
         ];
         if let Some((field, ..)) =
             positive.iter().find(|(_, value, most)| !(*value >= 0.001 && value <= most))
         {
             return Err(invalid(field, "is not within reason"));
         }
-        if flash.die_read_us > flash.random_read_us {
-            return Err(invalid("flash.die_read_us", "is part of random_read_us, so not longer"));
+        let times = [
+            ("flash.random_read_us", flash.random_read_us),
+            ("flash.random_write_us", flash.random_write_us),
+            ("flash.sequential_read_us", flash.sequential_read_us),
+            ("flash.sequential_write_us", flash.sequential_write_us),
+            ("flash.die_read_us", flash.die_read_us),
+            ("flash.die_program_us", flash.die_program_us),
+            ("flash.die_erase_us", flash.die_erase_us),
+            ("flash.flush_us", flash.flush_us),
+        ];
+        if let Some((field, _)) = times.iter().find(|(_, us)| !(0.0..=1e7).contains(us)) {
+            return Err(invalid(field, "must be from 0 to 10000000"));
         }
-        let way = |random: f64, sequential: f64, iops: f64, mb_s: f64| Way {
-            random: Time::from_ms_f64(random / 1e3),
-            sequential: Time::from_ms_f64(sequential / 1e3),
-            command: Time::from_secs_f64(1.0 / iops),
+        if !flash.page_kib.is_power_of_two() || !(4..=1024).contains(&flash.page_kib) {
+            return Err(invalid("flash.page_kib", "must be a power of two from 4 to 1024"));
+        }
+        if flash.memory_kib < flash.page_kib {
+            return Err(invalid("flash.memory_kib", "must hold a page"));
+        }
+        let us = |us: f64| Time::from_ms_f64(us / 1e3);
+        let channel = Time::from_secs_f64(f64::from(flash.page_kib) * 1024.0 / (flash.channel_mb_s * 1e6));
+        if us(flash.die_read_us) + channel > us(flash.random_read_us) {
+            let why = "and a page on its channel are parts of random_read_us, so not longer";
+            return Err(invalid("flash.die_read_us", why));
+        }
+        let way = |random: f64, sequential: f64, mb_s: f64| Way {
+            random: us(random),
+            sequential: us(sequential),
+            command: Time::from_secs_f64(1.0 / flash.iops),
             byte_ns: 1e3 / mb_s,
             free_at: Time::ZERO,
             ends: [u64::MAX; SEQUENCES],
@@ -101,28 +138,33 @@ impl Flash {
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range checked above")]
         let bytes = (flash.capacity_gb * 1e9) as u64;
+        let too_large = "with capacity_gb and the shape of the flash, is no number of blocks that can be: from \
+                         three rows of them more than the host's up to 16 TB in all";
+        let shape = Shape {
+            units: u32::try_from(bytes.div_ceil(UNIT_BYTES))
+                .map_err(|_| invalid("flash.capacity_gb", "must be at most 16 TB"))?,
+            page_units: flash.page_kib / 4,
+            block_pages: flash.block_pages,
+            dies: flash.dies,
+            spare: flash.spare_percent / 100.0,
+        };
         Ok(Self {
             sectors: bytes / u64::from(flash.sector_bytes),
             sector_bytes: flash.sector_bytes,
             queue_depth: flash.queue_depth,
-            read: way(
-                flash.random_read_us,
-                flash.sequential_read_us,
-                flash.random_read_iops,
-                flash.read_mb_s,
-            ),
-            write: way(
-                flash.random_write_us,
-                flash.sequential_write_us,
-                flash.random_write_iops,
-                flash.write_mb_s,
-            ),
-            dies: vec![Time::ZERO; flash.dies as usize],
-            stripe_bytes: u64::from(flash.stripe_kib) * 1024,
-            die_read: Time::from_ms_f64(flash.die_read_us / 1e3),
-            die_program: Time::from_ms_f64(flash.die_program_us / 1e3),
-            flush: Time::from_ms_f64(flash.flush_us / 1e3),
-            written: 0,
+            read: way(flash.random_read_us, flash.sequential_read_us, flash.read_mb_s),
+            write: way(flash.random_write_us, flash.sequential_write_us, flash.write_mb_s),
+            dies: Dies::new(flash.dies, flash.channels, channel),
+            layer: Translation::new(shape, flash.condition == Condition::Aged)
+                .ok_or_else(|| invalid("flash.spare_percent", too_large))?,
+            die_read: us(flash.die_read_us),
+            die_program: us(flash.die_program_us),
+            die_erase: us(flash.die_erase_us),
+            in_memory: VecDeque::new(),
+            memory_pages: (flash.memory_kib / flash.page_kib) as usize,
+            flush: us(flash.flush_us),
+            host_bytes: 0,
+            work: Vec::new(),
         })
     }
 
@@ -136,9 +178,15 @@ impl Flash {
         self.sector_bytes
     }
 
-    /// Commands at once.
+    /// Returns how many commands it takes at once.
     pub const fn queue_depth(&self) -> u32 {
         self.queue_depth
+    }
+
+    /// Returns what was written so far.
+    pub const fn wear(&self) -> Wear {
+        let (units, erased_blocks) = self.layer.totals();
+        Wear { host_bytes: self.host_bytes, flash_bytes: units * UNIT_BYTES, erased_blocks }
     }
 
     /// Starts a transfer.
@@ -151,12 +199,12 @@ impl Flash {
         way.free_at = from + if sequential { passing } else { passing.max(way.command) };
         let latency = if sequential { way.sequential } else { way.random };
         let rest = way.bytes(bytes.saturating_sub(UNIT_BYTES));
-        let mut ready = from;
-        if transfer.op == Op::Write {
-            self.program(from, bytes);
-        } else if !sequential {
-            ready = self.sense(from, transfer.sector * u64::from(self.sector_bytes), bytes);
-        }
+        let offset = transfer.sector * u64::from(self.sector_bytes);
+        let ready = match transfer.op {
+            Op::Write => self.take(from, offset, bytes),
+            Op::Read if sequential => from,
+            Op::Read => from + self.sense(from, offset, bytes),
+        };
         Service {
             done: ready + latency + rest,
             overhead: latency,
@@ -167,36 +215,61 @@ impl Flash {
         }
     }
 
-    /// Makes acknowledged writes durable.
+    /// Makes acknowledged writes durable: the memory is safe.
     pub fn flush(&mut self, now: Time) -> Time {
         self.write.free_at.max(now) + self.flush
     }
 
-    /// Occupies the dies that hold the data for a read; when the last of them begins with it.
+    /// Forgets what whole units of these sectors hold.
+    pub fn discard(&mut self, sector: u64, sectors: u64) {
+        let bytes = u64::from(self.sector_bytes);
+        let (start, end) = (sector * bytes, (sector + sectors) * bytes);
+        for unit in start.div_ceil(UNIT_BYTES)..end / UNIT_BYTES {
+            self.layer.discard(number(unit));
+        }
+    }
+
+    /// Occupies the dies that hold the data for a read; returns how much later than on idle dies
+    /// the last of them has them.
     fn sense(&mut self, from: Time, offset: u64, bytes: u64) -> Time {
-        let (first, last) = (offset / self.stripe_bytes, (offset + bytes.max(1) - 1) / self.stripe_bytes);
+        let (mut late, mut last) = (Time::ZERO, None);
+        for unit in offset / UNIT_BYTES..(offset + bytes).div_ceil(UNIT_BYTES) {
+            let place = self.layer.place(number(unit));
+            if let Some((die, _)) = place.filter(|place| last.replace(*place) != Some(*place)) {
+                late = late.max(self.dies.read(die, from, self.die_read));
+            }
+        }
+        late
+    }
+
+    /// Takes the data of a write into the memory, and gives the dies what follows from it; returns
+    /// when the memory had room.
+    fn take(&mut self, from: Time, offset: u64, bytes: u64) -> Time {
+        self.host_bytes += bytes;
+        let end = offset + bytes;
+        for unit in offset / UNIT_BYTES..end.div_ceil(UNIT_BYTES) {
+            let partly = unit * UNIT_BYTES < offset || (unit + 1) * UNIT_BYTES > end;
+            self.layer.write(number(unit), partly, &mut self.work);
+        }
         let mut ready = from;
-        for stripe in first..=last {
-            let die = self.die(scattered(stripe));
-            let begin = self.dies[die].max(from);
-            self.dies[die] = begin + self.die_read;
-            ready = ready.max(begin);
+        let work = std::mem::take(&mut self.work);
+        for work in &work {
+            match *work {
+                Work::Read { die } => self.dies.fetch(die, ready, self.die_read),
+                Work::Program { die, erase } => {
+                    if self.in_memory.len() >= self.memory_pages
+                        && let Some(programmed) = self.in_memory.pop_front()
+                    {
+                        ready = ready.max(programmed);
+                    }
+                    let takes = if erase { self.die_erase + self.die_program } else { self.die_program };
+                    self.in_memory.push_back(self.dies.program(die, ready, takes));
+                }
+            }
         }
+        self.work = work;
+        self.work.clear();
         ready
-    }
-
-    /// Occupies the dies that take the data of a write.
-    fn program(&mut self, from: Time, bytes: u64) {
-        let (first, last) = (self.written / self.stripe_bytes, (self.written + bytes) / self.stripe_bytes);
-        self.written += bytes;
-        for stripe in first..last {
-            let die = self.die(stripe);
-            self.dies[die] = self.dies[die].max(from) + self.die_program;
-        }
-    }
-
-    fn die(&self, stripe: u64) -> usize {
-        usize::try_from(stripe % self.dies.len() as u64).unwrap_or(0)
     }
 }
 
@@ -224,8 +297,7 @@ impl Way {
     }
 }
 
-/// Returns where a stripe has come to lie after many rewrites: anywhere, but always the same.
-fn scattered(stripe: u64) -> u64 {
-    let mixed = (stripe ^ (stripe >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 29)
+/// Returns the number of a unit, of which a disk has fewer than 2^32.
+fn number(unit: u64) -> u32 {
+    u32::try_from(unit).unwrap_or(u32::MAX)
 }

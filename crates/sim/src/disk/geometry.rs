@@ -27,6 +27,8 @@ pub struct Geometry {
     cylinders: u32,
     sectors: u64,
     revolution_ns: u64,
+    /// Sectors that lie in one on the platters.
+    together: u64,
     zones: Vec<Zone>,
 }
 
@@ -154,6 +156,12 @@ impl Geometry {
         if spec.zone.is_empty() {
             return Err(invalid("geometry.zone", "there must be at least one"));
         }
+        let whole = spec.physical_sector_bytes.unwrap_or(sector);
+        if whole < sector || !whole.is_power_of_two() || whole > 1 << 16 {
+            let why = "must be a power of two from sector_bytes to 65536";
+            return Err(invalid("geometry.physical_sector_bytes", why));
+        }
+        let together = whole / sector;
         let revolution = Time::from_secs_f64(60.0 / spec.rpm);
         let band = match (spec.layout, spec.serpentine_cylinders) {
             (Layout::SurfaceSerpentine, Some(1..)) => spec.serpentine_cylinders.unwrap_or(1),
@@ -172,6 +180,7 @@ impl Geometry {
             cylinders: 0,
             sectors: 0,
             revolution_ns: revolution.0,
+            together: together.into(),
             zones: Vec::new(),
         };
         for zone in &spec.zone {
@@ -180,6 +189,12 @@ impl Geometry {
             }
             if zone.sectors_per_track == 0 || zone.sectors_per_track > 100_000 {
                 return Err(invalid("geometry.zone.sectors_per_track", "must be from 1 to 100000"));
+            }
+            let reserved = [zone.front_reserved_sectors, zone.end_reserved_sectors, zone.spare_sectors];
+            let counts = reserved.into_iter().flatten().chain([zone.sectors_per_track]);
+            if counts.into_iter().any(|count| !count.is_multiple_of(together)) {
+                let why = "must divide the tracks of a zone, and what it keeps free";
+                return Err(invalid("geometry.physical_sector_bytes", why));
             }
             let per_track = u64::from(zone.sectors_per_track);
             let interleave = u64::from(spec.interleave.unwrap_or(1));
@@ -228,6 +243,12 @@ impl Geometry {
     #[must_use]
     pub const fn sectors(&self) -> u64 {
         self.sectors
+    }
+
+    /// Returns the sectors that lie in one on the platters.
+    #[must_use]
+    pub const fn together(&self) -> u64 {
+        self.together
     }
 
     /// Returns the time of a revolution.
@@ -454,6 +475,7 @@ mod tests {
                     rpm: 3600.0,
                     heads,
                     sector_bytes: 512,
+                    physical_sector_bytes: None,
                     interleave: None,
                     head_switch_ms: 0.0,
                     track_skew_sectors: Some(1),

@@ -102,6 +102,14 @@ impl ReadBuffer {
         if end <= segment.end { Held::All } else { Held::Beginning { next: segment.end } }
     }
 
+    /// Returns true if it has `sector`, or is going to without another movement.
+    #[must_use]
+    pub fn has(&self, sector: u64) -> bool {
+        let coming = |stream: &Stream| self.segments[stream.segment].start <= sector && sector < stream.limit;
+        self.segments.iter().any(|segment| segment.start <= sector && sector < segment.end)
+            || self.stream.as_ref().is_some_and(coming)
+    }
+
     /// Notes that the host took the sectors up to `end` at `now`, which makes room to read on.
     pub fn taken(&mut self, mechanism: &Mechanism, end: u64, now: Time) {
         let Some(Stream { segment, .. }) = self.stream else { return };

@@ -85,12 +85,35 @@ impl Each {
     }
 }
 
+/// From how many commands the drive chooses the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// How many it holds.
+    pub depth: usize,
+    /// How long one may wait.
+    pub age_limit: Time,
+}
+
+impl Choice {
+    fn new(spec: Option<&spec::CommandQueue>) -> Result<Self, Error> {
+        let Some(spec) = spec else { return Ok(Self { depth: 1, age_limit: Time::ZERO }) };
+        if !(1..=65536).contains(&spec.depth) {
+            return Err(invalid("command_queue.depth", "must be from 1 to 65536"));
+        }
+        if !(0.0..=1e6).contains(&spec.age_limit_ms) {
+            return Err(invalid("command_queue.age_limit_ms", "must be from 0 to 1000000"));
+        }
+        Ok(Self { depth: spec.depth as usize, age_limit: Time::from_ms_f64(spec.age_limit_ms) })
+    }
+}
+
 /// A rotating disk.
 #[derive(Clone, Debug)]
 pub struct Rotating {
     mechanism: Mechanism,
     sector_bytes: u32,
     overheads: Overheads,
+    choice: Choice,
     /// The last transfer.
     last: Op,
     /// Nanoseconds per byte on the bus.
@@ -182,11 +205,13 @@ impl Rotating {
             )
         });
         let idle_ms = spec.write_cache.as_ref().map_or(0.0, |cache: &spec::WriteCache| cache.idle_ms);
+        let together = mechanism.geometry.together();
         Ok(Self {
             arm: mechanism.parked(),
             mechanism,
             sector_bytes,
             overheads,
+            choice: Choice::new(spec.command_queue.as_ref())?,
             last: Op::Read,
             read_bus_ns: 1e3 / controller.bus_mb_s,
             write_bus_ns: 1e3 / write_bus_mb_s,
@@ -196,7 +221,7 @@ impl Rotating {
             read_delay: delay("controller.read_delay_ms", controller.read_delay_ms)?,
             write_delay: delay("controller.write_delay_ms", controller.write_delay_ms)?,
             buffer,
-            cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib))),
+            cache: spec.write_cache.as_ref().map(|cache| WriteCache::new(sectors(cache.size_kib), together)),
             cache_idle: Time::from_ms_f64(idle_ms),
             head: 0,
             free_at: Time::ZERO,
@@ -229,6 +254,37 @@ impl Rotating {
     /// Returns the sector after the last one transferred.
     pub const fn head(&self) -> u64 {
         self.head
+    }
+
+    /// Returns from how many commands it chooses.
+    pub const fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Returns when the first sector of a transfer would begin, or its data be in memory, if it
+    /// were started at `now`. What the drive does by itself meanwhile is not taken into account.
+    pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
+        let (start, sectors) = (transfer.sector, u64::from(transfer.sectors));
+        let in_memory = match (transfer.op, &self.buffer, &self.cache) {
+            (Op::Write, _, Some(cache)) => cache.has_room(sectors),
+            (Op::Read, _, Some(cache)) if cache.holds(start, transfer.end()) => true,
+            (Op::Read, Some(buffer), _) => buffer.has(start),
+            _ => false,
+        };
+        if in_memory {
+            return now;
+        }
+        let each = self.overheads.after(self.last);
+        match transfer.op {
+            Op::Read => {
+                let from = self.free_at.max(now + each.read.miss);
+                self.mechanism.in_order(self.arm, Op::Read, start, 1, from).begin
+            }
+            Op::Write => {
+                let from = self.free_at.max(now + each.write.miss);
+                self.mechanism.rewrite(self.arm, start, sectors, from).begin
+            }
+        }
     }
 
     /// Carries out a transfer.
@@ -432,14 +488,14 @@ impl Rotating {
                 Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
             };
         let late = lead - (seek + (from - ready));
-        let motion = self.mechanism.in_order(self.arm, Op::Write, start, sectors, from + late);
+        let motion = self.mechanism.rewrite(self.arm, start, sectors, from + late);
         self.settle(&motion, end);
         Service {
             done: motion.end,
             overhead: self.overheads.after(self.last).write.miss,
             wait: from - ready,
-            seek,
-            rotation: motion.begin - (from + late + seek),
+            seek: motion.seek,
+            rotation: motion.begin - (from + late + motion.seek),
             transfer: motion.end - motion.begin,
             bus: late,
             hit: false,
@@ -470,7 +526,7 @@ impl Rotating {
         let from = from.max(self.free_at);
         self.stop_reading_on(from);
         self.forget(start, end, from);
-        let motion = self.mechanism.in_order(self.arm, Op::Write, start, end - start, from);
+        let motion = self.mechanism.rewrite(self.arm, start, end - start, from);
         self.settle(&motion, end);
         self.written = (start, end);
     }

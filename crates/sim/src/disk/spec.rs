@@ -16,6 +16,8 @@ pub struct Spec {
     pub controller: Option<Controller>,
     /// Read-ahead into the drive's buffer.
     pub read_buffer: Option<ReadBuffer>,
+    /// Commands among which the drive chooses by the position of its heads.
+    pub command_queue: Option<CommandQueue>,
     /// Writes acknowledged before they are on the platters.
     pub write_cache: Option<WriteCache>,
     /// A solid-state disk has this and nothing else.
@@ -35,6 +37,10 @@ pub struct Geometry {
     /// Bytes per sector, a power of two of at least 512.
     #[serde(deserialize_with = "figure")]
     pub sector_bytes: u32,
+    /// Bytes of a sector on the platters, where it holds several of those that the host sees: what
+    /// writes less reads it first. Without it: the same.
+    #[serde(default, deserialize_with = "figure_or_none")]
+    pub physical_sector_bytes: Option<u32>,
     /// Distance between consecutive sectors of a track in sectors; 1, the default, leaves nothing
     /// out.
     #[serde(default, deserialize_with = "figure_or_none")]
@@ -257,6 +263,18 @@ pub enum ReadAheadUntil {
     Cylinder,
 }
 
+/// Commands that a drive holds to choose the next from: native or tagged command queueing.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandQueue {
+    /// How many.
+    #[serde(deserialize_with = "figure")]
+    pub depth: u32,
+    /// How long one may wait in the drive before it goes before all others, in milliseconds.
+    #[serde(deserialize_with = "figure")]
+    pub age_limit_ms: f64,
+}
+
 /// A volatile write cache.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -294,12 +312,10 @@ pub struct Flash {
     /// Latency of a sequential write in microseconds.
     #[serde(deserialize_with = "figure")]
     pub sequential_write_us: f64,
-    /// Random reads per second at most.
+    /// Commands per second that are not sequential, at most, of each direction. How many writes at
+    /// random come to last follows from the rest.
     #[serde(deserialize_with = "figure")]
-    pub random_read_iops: f64,
-    /// Random writes per second at most.
-    #[serde(deserialize_with = "figure")]
-    pub random_write_iops: f64,
+    pub iops: f64,
     /// Megabytes (10^6) per second at most, reading.
     #[serde(deserialize_with = "figure")]
     pub read_mb_s: f64,
@@ -309,17 +325,48 @@ pub struct Flash {
     /// Dies that work independently.
     #[serde(deserialize_with = "figure")]
     pub dies: u32,
-    /// Consecutive KiB on one die.
+    /// Channels, each with as many of the dies.
     #[serde(deserialize_with = "figure")]
-    pub stripe_kib: u32,
+    pub channels: u32,
+    /// Rate of a channel in megabytes per second.
+    #[serde(deserialize_with = "figure")]
+    pub channel_mb_s: f64,
+    /// What a die reads or programs at once, in KiB: a page of each of its planes.
+    #[serde(deserialize_with = "figure")]
+    pub page_kib: u32,
+    /// How many of these it erases at once.
+    #[serde(deserialize_with = "figure")]
+    pub block_pages: u32,
+    /// Flash beyond the capacity, as percent of that.
+    #[serde(deserialize_with = "figure")]
+    pub spare_percent: f64,
     /// Time that a read keeps its die, in microseconds; part of the latency.
     #[serde(deserialize_with = "figure")]
     pub die_read_us: f64,
-    /// Time that programming keeps a die per stripe, in microseconds; after the write was
-    /// acknowledged.
+    /// Time that programming keeps a die, in microseconds; after the write was acknowledged.
     #[serde(deserialize_with = "figure")]
     pub die_program_us: f64,
+    /// Time that erasing keeps a die, in microseconds.
+    #[serde(deserialize_with = "figure")]
+    pub die_erase_us: f64,
+    /// Memory for pages that are not programmed yet, safe against loss of power, in KiB.
+    #[serde(deserialize_with = "figure")]
+    pub memory_kib: u32,
+    /// What was done with the disk before.
+    #[serde(default)]
+    pub condition: Condition,
     /// Time of a flush that finds nothing to do, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub flush_us: f64,
+}
+
+/// What was done with a solid-state disk before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// Nothing: no block holds anything.
+    New,
+    /// It was written at random, all over and for long.
+    #[default]
+    Aged,
 }

@@ -11,13 +11,15 @@ pub struct WriteCache {
     runs: BTreeMap<u64, u64>,
     sectors: u64,
     capacity: u64,
+    /// Sectors that lie in one on the platters, which is not cut.
+    together: u64,
 }
 
 impl WriteCache {
-    /// Returns an empty cache for `capacity` sectors.
+    /// Returns an empty cache for `capacity` sectors, of which so many lie in one on the platters.
     #[must_use]
-    pub const fn new(capacity: u64) -> Self {
-        Self { runs: BTreeMap::new(), sectors: 0, capacity }
+    pub const fn new(capacity: u64, together: u64) -> Self {
+        Self { runs: BTreeMap::new(), sectors: 0, capacity, together }
     }
 
     /// Returns true if nothing waits to be written.
@@ -70,7 +72,10 @@ impl WriteCache {
 
     fn take(&mut self, start: u64, most: u64) -> Option<(u64, u64)> {
         let end = self.runs.remove(&start)?;
-        let cut = end.min(start.saturating_add(most));
+        let cut = match start.saturating_add(most) {
+            cut if cut >= end => end,
+            cut => end.min((cut / self.together * self.together).max(start + 1)),
+        };
         if cut < end {
             self.runs.insert(cut, end);
         }
