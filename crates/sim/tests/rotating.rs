@@ -383,6 +383,23 @@ fn spare_sectors() {
     near(in_ms(service.transfer), (10.0 + 4.0 + 10.0) * sector, 0.01);
 }
 
+/// Promise: what a drive with a write cache has written last is still in its memory: to write the
+/// rest of such a sector, it does not read it.
+#[test]
+fn sectors_that_are_known_are_not_read() {
+    let mut known = Disk::new(&spec("nearline-20tb")).unwrap();
+    let mut other = known.clone();
+    let next = |disk: &mut Disk, sector| {
+        disk.start(Time::ZERO, &write(1601, 3));
+        let first = disk.flush(Time::ZERO);
+        disk.start(first, &write(sector, 2));
+        in_ms(disk.flush(first) - first)
+    };
+    let revolution = 60_000.0 / 7200.0;
+    let slot = revolution / 4816.0;
+    near(next(&mut other, 1613) - next(&mut known, 1604), revolution + 8.0 * slot, 0.01);
+}
+
 /// Promise: where the platters have sectors of 4096 bytes, a write of all of one takes what it
 /// takes where they have 512; a write of less reads the sector, and writes it a revolution later;
 /// one that leaves a part at both ends reads both before it comes round again.

@@ -133,16 +133,18 @@ impl Mechanism {
     }
 
     /// Writes `count` sectors in their order, as [`Self::in_order`], but first reads those sectors
-    /// of the platters, at both ends, of which a part stays as it is.
+    /// of the platters, at both ends, of which a part stays as it is, unless `known` has them: what
+    /// the drive's memory holds, from a sector to the end.
     #[must_use]
-    pub fn rewrite(&self, arm: Arm, sector: u64, count: u64, from: Time) -> Motion {
+    pub fn rewrite(&self, arm: Arm, known: (u64, u64), sector: u64, count: u64, from: Time) -> Motion {
         let together = self.geometry.together();
         let (start, end) = (sector / together * together, (sector + count).next_multiple_of(together));
         let last = end - together;
         let first = (start < sector || (start == last && sector + count < end)).then_some(start);
         let other = (last > start && sector + count < end).then_some(last);
         let (mut arm, mut ready, mut seek) = (arm, from, None);
-        for partly in first.into_iter().chain(other) {
+        let is_unknown = |at: &u64| !(known.0 <= *at && *at + together <= known.1);
+        for partly in first.into_iter().chain(other).filter(is_unknown) {
             let motion = self.in_order(arm, Op::Read, partly, together, ready);
             (arm, ready) = (motion.arm, motion.end);
             seek.get_or_insert(motion.seek);

@@ -282,7 +282,7 @@ impl Rotating {
             }
             Op::Write => {
                 let from = self.free_at.max(now + each.write.miss);
-                self.mechanism.rewrite(self.arm, start, sectors, from).begin
+                self.mechanism.rewrite(self.arm, self.written, start, sectors, from).begin
             }
         }
     }
@@ -488,7 +488,7 @@ impl Rotating {
                 Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
             };
         let late = lead - (seek + (from - ready));
-        let motion = self.mechanism.rewrite(self.arm, start, sectors, from + late);
+        let motion = self.mechanism.rewrite(self.arm, self.written, start, sectors, from + late);
         self.settle(&motion, end);
         Service {
             done: motion.end,
@@ -526,9 +526,10 @@ impl Rotating {
         let from = from.max(self.free_at);
         self.stop_reading_on(from);
         self.forget(start, end, from);
-        let motion = self.mechanism.rewrite(self.arm, start, end - start, from);
+        let motion = self.mechanism.rewrite(self.arm, self.written, start, end - start, from);
         self.settle(&motion, end);
-        self.written = (start, end);
+        let together = self.mechanism.geometry.together();
+        self.written = (start / together * together, end.next_multiple_of(together));
     }
 
     /// Drops these sectors from the read buffer at `now`, because they are stale.
