@@ -9,7 +9,8 @@
 //! no such line.
 //!
 //! Once a mount is gone, the kernel gives its device number to the next one. So the number alone
-//! does not show that the mount of a daemon still exists; the source must be the same, too.
+//! does not show that the mount of a daemon still exists; the source that the table of mounts shows
+//! must be the same, too.
 //!
 //! Records are in `/run/spindle` for root, and in `/run/user/UID/spindle` or `/tmp/spindle-UID` for
 //! other users. A record that does not belong to the user who mounted is ignored.
@@ -60,12 +61,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Creates the record of the mount with this number and this source.
-    pub(crate) fn create(device: MountDevice, source: &str) -> Result<Self> {
+    /// Creates the record of the mount with this number.
+    pub(crate) fn create(device: MountDevice) -> Result<Self> {
         let uid = geteuid().as_raw();
         let mut problem = None;
         for dir in directories(uid) {
-            match Self::create_in(&dir, uid, device, source) {
+            match Self::create_in(&dir, uid, device) {
                 Ok(record) => return Ok(record),
                 Err(error) => {
                     let what = format!("cannot create a record in {}", dir.display());
@@ -76,7 +77,7 @@ impl Record {
         Err(problem.unwrap_or_else(|| Error::State("no directory for a record".into())))
     }
 
-    fn create_in(dir: &Path, uid: u32, device: MountDevice, source: &str) -> io::Result<Self> {
+    fn create_in(dir: &Path, uid: u32, device: MountDevice) -> io::Result<Self> {
         let mode = if uid == 0 { 0o755 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -94,7 +95,8 @@ impl Record {
         }
         let file = File::options().write(true).create_new(true).mode(0o644).open(&path)?;
         let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
-        writeln!(file, "{}\n{}", std::process::id(), in_one_line(source))?;
+        let source = mountinfo::with_number(device).ok().and_then(|mounts| mounts.first().map(source_of));
+        writeln!(file, "{}\n{}", std::process::id(), source.unwrap_or_default())?;
         Ok(Self { file, path })
     }
 
@@ -165,17 +167,18 @@ impl Ending {
     }
 }
 
-/// Returns true if the mount with this number is that of the record. Returns none if the table of
-/// mounts or the record cannot be read.
+/// Returns true if the mount with this number is that of the record, as far as the record says.
+/// Returns none if the table of mounts or the record cannot be read.
 fn is_mounted(device: MountDevice, record: &File) -> Option<bool> {
     let text = read(record).ok()?;
     let source = text.lines().nth(1).unwrap_or_default();
-    let is_its = |entry: &MountEntry| in_one_line(&entry.source.to_string_lossy()) == source;
+    let is_its = |entry: &MountEntry| source.is_empty() || source_of(entry) == source;
     Some(mountinfo::with_number(device).ok()?.iter().any(is_its))
 }
 
-fn in_one_line(text: &str) -> String {
-    text.replace('\n', " ")
+/// Returns the source of a mount in one line.
+fn source_of(mount: &MountEntry) -> String {
+    mount.source.to_string_lossy().replace('\n', " ")
 }
 
 fn read(record: &File) -> io::Result<String> {

@@ -25,7 +25,6 @@ pub fn serve<T>(
     (signals, ready): (Signals, Ready),
     mounted: impl FnOnce(Remounter) -> T,
 ) -> Result<()> {
-    let source = attachment.source().to_owned();
     let mut session = match attachment.serve(Arc::clone(fs), observer) {
         Ok(session) => session,
         Err(error) => {
@@ -33,7 +32,7 @@ pub fn serve<T>(
             return Err(error);
         }
     };
-    let record = Record::create(session.device(), &source)
+    let record = Record::create(session.device())
         .inspect_err(|error| log::warn!("spindle umount cannot wait for this mount: {error}"))
         .ok();
     let line = nix::unistd::geteuid().is_root().then(|| Line::add(session.mount_point()));

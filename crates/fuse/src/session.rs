@@ -151,11 +151,6 @@ impl Attachment {
         Ok(attachment)
     }
 
-    /// Returns what `mount` and `df` show.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
     fn attach(&mut self) -> Result<()> {
         self.kernel = Some(kernel::mount(&self.mount_point, &self.source, &self.options)?);
         Ok(())
