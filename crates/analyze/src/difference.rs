@@ -54,6 +54,7 @@ impl Estimate {
             low: (middle - reach).max(0.0) * dispersion,
             high: (middle + reach) * dispersion,
         }
+        .with_its_value()
     }
 
     /// Returns a share of a number of things, of which one in `dispersion` is independent.
@@ -64,6 +65,12 @@ impl Estimate {
         let reach =
             Z * (share * (1.0 - share) / independent + (Z / (2.0 * independent)).powi(2)).sqrt() / scale;
         Self { value: share, low: (middle - reach).max(0.0), high: (middle + reach).min(1.0) }
+            .with_its_value()
+    }
+
+    /// Returns the figure with the bounds that rounding has put on the wrong side of it moved there.
+    const fn with_its_value(self) -> Self {
+        Self { low: self.low.min(self.value), high: self.high.max(self.value), ..self }
     }
 
     /// Returns the figure with an interval that excludes nothing.
