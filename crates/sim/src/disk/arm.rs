@@ -5,6 +5,7 @@
 
 use super::geometry::{Geometry, Pass, Place, Track};
 use super::invalid;
+use super::rotating::Recent;
 use super::seek::Curve;
 use super::spec;
 use crate::error::Error;
@@ -133,17 +134,16 @@ impl Mechanism {
     }
 
     /// Writes `count` sectors in their order, as [`Self::in_order`], but first reads those sectors
-    /// of the platters, at both ends, of which a part stays as it is, unless `known` has them: what
-    /// the drive's memory holds, from a sector to the end.
+    /// of the platters, at both ends, of which a part stays as it is, unless `known` has them.
     #[must_use]
-    pub fn rewrite(&self, arm: Arm, known: (u64, u64), sector: u64, count: u64, from: Time) -> Motion {
+    pub fn rewrite(&self, arm: Arm, known: &Recent, sector: u64, count: u64, from: Time) -> Motion {
         let together = self.geometry.together();
         let (start, end) = (sector / together * together, (sector + count).next_multiple_of(together));
         let last = end - together;
         let first = (start < sector || (start == last && sector + count < end)).then_some(start);
         let other = (last > start && sector + count < end).then_some(last);
         let (mut arm, mut ready, mut seek) = (arm, from, None);
-        let is_unknown = |at: &u64| !(known.0 <= *at && *at + together <= known.1);
+        let is_unknown = |at: &u64| !known.holds(*at, *at + together);
         for partly in first.into_iter().chain(other).filter(is_unknown) {
             let motion = self.in_order(arm, Op::Read, partly, together, ready);
             (arm, ready) = (motion.arm, motion.end);

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;
+use std::collections::VecDeque;
 
 /// The largest memory of a drive: 16 GiB.
 const MOST_KIB: u32 = 1 << 24;
@@ -85,6 +86,28 @@ impl Each {
     }
 }
 
+/// The runs of sectors that were written last, the oldest first, which the memory still holds.
+#[derive(Clone, Debug, Default)]
+pub struct Recent(VecDeque<(u64, u64)>);
+
+impl Recent {
+    /// Runs that are remembered: an estimate, of the order of the segments of drives.
+    const RUNS: usize = 64;
+
+    fn add(&mut self, start: u64, end: u64) {
+        self.0.retain(|&(from, to)| to <= start || end <= from);
+        if self.0.len() == Self::RUNS {
+            self.0.pop_front();
+        }
+        self.0.push_back((start, end));
+    }
+
+    /// Returns true if it has all sectors from `start` to `end`.
+    pub fn holds(&self, start: u64, end: u64) -> bool {
+        self.0.iter().any(|&(from, to)| from <= start && end <= to)
+    }
+}
+
 /// From how many commands the drive chooses the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
@@ -137,8 +160,8 @@ pub struct Rotating {
     quiet_until: Time,
     /// When the write cache got the first of what it holds.
     dirty_since: Time,
-    /// What was written from the cache last: still there until the next takes its place.
-    written: (u64, u64),
+    /// What was written from the cache: still there until other runs take its place.
+    written: Recent,
 }
 
 impl Rotating {
@@ -227,7 +250,7 @@ impl Rotating {
             free_at: Time::ZERO,
             quiet_until: Time::ZERO,
             dirty_since: Time::ZERO,
-            written: (0, 0),
+            written: Recent::default(),
         })
     }
 
@@ -282,7 +305,7 @@ impl Rotating {
             }
             Op::Write => {
                 let from = self.free_at.max(now + each.write.miss);
-                self.mechanism.rewrite(self.arm, self.written, start, sectors, from).begin
+                self.mechanism.rewrite(self.arm, &self.written, start, sectors, from).begin
             }
         }
     }
@@ -334,8 +357,8 @@ impl Rotating {
     fn read(&mut self, now: Time, transfer: &Transfer) -> Service {
         let (start, end) = (transfer.sector, transfer.end());
         let hit_ready = now + self.overheads.after(self.last).read.hit;
-        let (from, to) = self.written;
-        if (from <= start && end <= to) || self.cache.as_ref().is_some_and(|cache| cache.holds(start, end)) {
+        if self.written.holds(start, end) || self.cache.as_ref().is_some_and(|cache| cache.holds(start, end))
+        {
             return self.hit(now, transfer);
         }
         while let Some((from, to)) = self.cache.as_mut().and_then(|cache| cache.take_overlapping(start, end))
@@ -488,7 +511,7 @@ impl Rotating {
                 Forwarding::Whole => self.on_bus(Op::Write, transfer.sectors),
             };
         let late = lead - (seek + (from - ready));
-        let motion = self.mechanism.rewrite(self.arm, self.written, start, sectors, from + late);
+        let motion = self.mechanism.rewrite(self.arm, &self.written, start, sectors, from + late);
         self.settle(&motion, end);
         Service {
             done: motion.end,
@@ -526,10 +549,10 @@ impl Rotating {
         let from = from.max(self.free_at);
         self.stop_reading_on(from);
         self.forget(start, end, from);
-        let motion = self.mechanism.rewrite(self.arm, self.written, start, end - start, from);
+        let motion = self.mechanism.rewrite(self.arm, &self.written, start, end - start, from);
         self.settle(&motion, end);
         let together = self.mechanism.geometry.together();
-        self.written = (start / together * together, end.next_multiple_of(together));
+        self.written.add(start / together * together, end.next_multiple_of(together));
     }
 
     /// Drops these sectors from the read buffer at `now`, because they are stale.
