@@ -68,7 +68,7 @@ impl Estimate {
             .with_its_value()
     }
 
-    /// Returns the figure with the bounds that rounding has put on the wrong side of it moved there.
+    /// Returns the figure with bounds that rounding has put on the wrong side of it moved to it.
     const fn with_its_value(self) -> Self {
         Self { low: self.low.min(self.value), high: self.high.max(self.value), ..self }
     }

@@ -13,8 +13,8 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: it does what the allocator of the system does. The counter is a number of the thread, which
-// takes no memory that would have to be allocated.
+// SAFETY: it does what the allocator of the system does. The counter is a number of the thread,
+// which takes no memory that would have to be allocated.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

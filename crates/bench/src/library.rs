@@ -1,9 +1,9 @@
-//! The library without a mount: a file system in memory with its log, used by one thread and by two,
-//! each in a directory and a file of its own.
+//! The library without a mount: a file system in memory with its log, used by one thread and by
+//! two, each in directories and a file of its own.
 //!
-//! What is left out is the trip through the kernel. The second column shows what locks and the cache
-//! cost two threads that share nothing but the file system. Allocations of memory are those of the
-//! thread that calls; nothing else calls in the run with one thread.
+//! What is left out is the trip through the kernel. The second column shows what locks and the
+//! cache cost two threads that share nothing but the file system. Allocations of memory are those
+//! of the thread that calls; nothing else calls in the run with one thread.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -112,8 +112,8 @@ fn files_do_not_pile_up() {
     assert_eq!(device.to_bytes()[(3 * PENDING_STREAMS - 1) * 4096], 7);
 }
 
-/// Promise: delayed data beyond a limit goes to the device while changes go on, and what was started
-/// before it has arrived by then; the rest waits for the flush.
+/// Promise: delayed data beyond a limit goes to the device while changes go on, and what was
+/// started before it has arrived by then; the rest waits for the flush.
 #[test]
 fn delayed_data_starts_early() {
     let device = Arc::new(MemoryDevice::new(1 << 20));

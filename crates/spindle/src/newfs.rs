@@ -94,8 +94,8 @@ impl Created {
     }
 }
 
-/// Returns true if a file system that is made here is in a new file, or in one that is empty: nothing
-/// that was there is lost if it is not completed.
+/// Returns true if a file system that is made here is in a new file, or in one that is empty:
+/// nothing that was there is lost if it is not completed.
 #[must_use]
 pub fn is_new(spec: &Spec) -> bool {
     let is_empty = |found: std::fs::Metadata| found.is_file() && found.len() == 0;
