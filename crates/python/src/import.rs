@@ -244,12 +244,14 @@ pub fn import_new(
         };
         fill().map_err(|failure| {
             created.undo_written();
-            let Failure::Library(error) = &failure else { return failure };
-            let walk = |sink: &mut dyn Sink| importing.walk_unread(&source, signals, sink);
-            match strict.then(|| misfits_behind(error, &plan, importing.timestamp, &walk)) {
-                Some(Ok(misfits)) if !misfits.is_empty() => source.misfits(misfits, &spec),
-                _ => failure,
+            if let (true, Failure::Library(error)) = (strict, &failure) {
+                let walk = |sink: &mut dyn Sink| importing.walk_unread(&source, signals, sink);
+                let misfits = misfits_behind(error, &plan, importing.timestamp, &walk);
+                if !misfits.is_empty() {
+                    return source.misfits(misfits, &spec);
+                }
             }
+            failure
         })
     })
 }

@@ -12,6 +12,7 @@ mod dies;
 mod flash;
 mod geometry;
 mod read_buffer;
+mod recent;
 mod rotating;
 mod seek;
 mod spec;

@@ -375,6 +375,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let is_new = newfs::is_new(&Spec::parse(&target.image)?);
     let size = size.or_else(|| is_new.then_some(Size::Fit));
     args.check_size(size)?;
+    let import = Import { args, source: &source, target: &target, caller, timestamp };
     let Some(size) = size else {
         if args.fs.root_owner().is_some() {
             return Err(Failure::usage("--root-owner is for a new file system; make one with -s"));
@@ -383,7 +384,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Err(Failure::usage("-t is for a new file system; give its size with -s"));
         }
         check_misfits(args, &source, &target.image, timestamp)?;
-        let import = Import { args, source: &source, target: &target, caller, timestamp };
         return import.fill(None, false).map_err(|failure| explained(failure, &target, full));
     };
     if target.path != b"/" {
@@ -393,15 +393,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = plan(args, &source, &target.image, size, timestamp, is_new, &mut total)?;
     let created = make_file_system(args, &target.image, &plan, timestamp)?;
     let strict = is_new && source.can_be_repeated();
-    let import = Import { args, source: &source, target: &target, caller, timestamp };
     import.fill(total, strict).map_err(|failure| {
         created.undo_written();
-        let Failure::Message { error, .. } = &failure else { return failure };
-        let walk = |sink: &mut dyn Sink| walk_unread(args, &source, timestamp, sink);
-        match strict.then(|| misfits_behind(error, &plan, timestamp.fixed(), &walk)) {
-            Some(Ok(misfits)) if !misfits.is_empty() => refuse(&misfits, &source, &target.image),
-            _ => explained(failure, &target, too_small),
+        if let (true, Failure::Message { error, .. }) = (strict, &failure) {
+            let walk = |sink: &mut dyn Sink| walk_unread(args, &source, timestamp, sink);
+            let misfits = misfits_behind(error, &plan, timestamp.fixed(), &walk);
+            if !misfits.is_empty() {
+                return refuse(&misfits, &source, &target.image);
+            }
         }
+        explained(failure, &target, too_small)
     })
 }
 

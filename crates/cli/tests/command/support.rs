@@ -109,9 +109,24 @@ impl Loop {
 }
 
 impl Drop for Loop {
+    /// Waits for partitions that are still in use, because a mount namespace which another test
+    /// made meanwhile shows their mounts, too. They would stay, and be in the way of the next test
+    /// that gets this device.
     fn drop(&mut self) {
-        let partitions = Command::new("partx").args(["-d", &self.0]).stderr(Stdio::null()).status();
-        let _ = partitions.and(Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status());
+        let name = self.0.trim_start_matches("/dev/");
+        let partition = format!("{name}p");
+        let has_partitions = || {
+            let mut shown = std::fs::read_dir(format!("/sys/block/{name}")).into_iter().flatten().flatten();
+            shown.any(|entry| entry.file_name().to_string_lossy().starts_with(&partition))
+        };
+        for _ in 0..100 {
+            let _ = Command::new("partx").args(["-d", &self.0]).stderr(Stdio::null()).status();
+            if !has_partitions() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let _ = Command::new("/usr/sbin/losetup").args(["-d", &self.0]).status();
     }
 }
 

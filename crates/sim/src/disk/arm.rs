@@ -5,7 +5,7 @@
 
 use super::geometry::{Geometry, Pass, Place, Track};
 use super::invalid;
-use super::rotating::Recent;
+use super::recent::Recent;
 use super::seek::Curve;
 use super::spec;
 use crate::error::Error;

@@ -6,6 +6,7 @@
 
 use super::arm::{Arm, Mechanism, Motion};
 use super::read_buffer::{Held, ReadBuffer};
+use super::recent::Recent;
 use super::spec::{self, Forwarding, Spec};
 use super::write_cache::WriteCache;
 use super::{Service, invalid};
@@ -13,7 +14,6 @@ use crate::error::Error;
 use crate::queue::Transfer;
 use crate::time::Time;
 use spindle_device::Op;
-use std::collections::VecDeque;
 
 /// The largest memory of a drive: 16 GiB.
 const MOST_KIB: u32 = 1 << 24;
@@ -83,28 +83,6 @@ impl Each {
                 hit: time("write_hit_overhead_ms", spec.write_hit_overhead_ms)?,
             },
         })
-    }
-}
-
-/// The runs of sectors that were written last, the oldest first, which the memory still holds.
-#[derive(Clone, Debug, Default)]
-pub struct Recent(VecDeque<(u64, u64)>);
-
-impl Recent {
-    /// Runs that are remembered: an estimate, of the order of the segments of drives.
-    const RUNS: usize = 64;
-
-    fn add(&mut self, start: u64, end: u64) {
-        self.0.retain(|&(from, to)| to <= start || end <= from);
-        if self.0.len() == Self::RUNS {
-            self.0.pop_front();
-        }
-        self.0.push_back((start, end));
-    }
-
-    /// Returns true if it has all sectors from `start` to `end`.
-    pub fn holds(&self, start: u64, end: u64) -> bool {
-        self.0.iter().any(|&(from, to)| from <= start && end <= to)
     }
 }
 

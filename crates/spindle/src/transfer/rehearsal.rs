@@ -87,18 +87,15 @@ pub fn rehearse(plan: &NewFs, timestamp: Option<i64>, walk: Walk<'_>) -> Result<
 }
 
 /// Returns what the format cannot store of a tree, if that may be why filling a new file system of
-/// this plan has failed: then it was not tried out before.
-///
-/// # Errors
-/// Those of the source.
-pub fn misfits_behind(
-    failure: &Error,
-    plan: &NewFs,
-    timestamp: Option<i64>,
-    walk: Walk<'_>,
-) -> Result<Vec<Misfit>> {
+/// this plan, which was not tried out before, has failed. A source that fails now shows nothing:
+/// the caller reports the first failure.
+#[must_use]
+pub fn misfits_behind(failure: &Error, plan: &NewFs, timestamp: Option<i64>, walk: Walk<'_>) -> Vec<Misfit> {
     let is_full = failure.is(&FsError::NoSpace) && !failure.is_of_device();
-    if is_full || is_misfit(failure) { Ok(rehearse(plan, timestamp, walk)?.misfits) } else { Ok(Vec::new()) }
+    if !is_full && !is_misfit(failure) {
+        return Vec::new();
+    }
+    rehearse(plan, timestamp, walk).map_or_else(|_| Vec::new(), |rehearsed| rehearsed.misfits)
 }
 
 /// Returns true if something is wrong with this file only.
@@ -145,9 +142,6 @@ impl Rehearsal<'_> {
 
     /// Puts a node. Returns the misfit, if it is one.
     fn attempt(&mut self, path: &[u8], thing: &Thing, meta: &Meta) -> Result<Option<Error>> {
-        if matches!(thing, Thing::File(size, _) if *size > self.limits.file_size_max) {
-            return Ok(Some(FsError::TooBig.into()));
-        }
         let mut unread = Unread::default();
         let body = thing.body(&mut unread);
         match self.inner.put(Node { path, body, meta: meta.clone() }) {
