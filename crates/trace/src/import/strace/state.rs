@@ -8,7 +8,7 @@ use super::mappings::Mappings;
 use super::syntax::{Label, descriptor};
 use crate::fold::Run;
 use crate::{Batch, Event, FileId, Flags, Kind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A process or thread.
@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) counts: Counts,
     pub(super) mappings: Mappings,
     tasks: HashMap<u32, Task>,
+    /// Children that were seen before the call that made them returned: they may have ended by then.
+    early: HashSet<u32>,
     tables: HashMap<u32, Table>,
     opens: HashMap<u64, Open>,
     last_table: u32,
@@ -112,6 +114,7 @@ impl State {
             if let Some(parent) = parent {
                 let how = self.tasks[&parent].pending.clone().unwrap_or_default();
                 self.fork(parent, process, &how);
+                self.early.insert(process);
             } else {
                 let table = self.new_table(Table { tasks: 1, slots: BTreeMap::new() });
                 self.tasks.insert(process, Task { process, table, ..Task::default() });
@@ -128,7 +131,7 @@ impl State {
 
     /// Adds a child of `parent` made by the call text `how`, unless it is known.
     pub(super) fn fork(&mut self, parent: u32, child: u32, how: &str) {
-        if self.tasks.contains_key(&child) || child == parent {
+        if self.early.remove(&child) || self.tasks.contains_key(&child) || child == parent {
             return;
         }
         let mut task = Task { pending: None, ..self.task(parent).clone() };

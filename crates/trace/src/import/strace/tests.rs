@@ -106,6 +106,23 @@ fn a_hand_made_log() {
     assert!(info.notes.iter().any(|note| note.contains("1 lines were not understood; the first is line 14")));
 }
 
+/// Promise: a child that ends before the call that made it returns, as with `vfork`, holds nothing
+/// open afterwards.
+#[test]
+fn children_that_end_early() {
+    let log = r#"100 1700000000.1 openat(AT_FDCWD</w>, "a", O_RDONLY) = 3</w/a>
+100 1700000000.2 vfork( <unfinished ...>
+101 1700000000.3 read(3</w/a>, "x"..., 7) = 7
+101 1700000000.4 exit_group(1) = ?
+101 1700000000.5 +++ exited with 1 +++
+100 1700000000.6 <... vfork resumed>) = 101
+100 1700000000.7 close(3</w/a>) = 0
+"#;
+    let (batch, _) = events(log, None).unwrap();
+    let last = batch.events.last().unwrap();
+    assert_eq!(summary(&batch, last), "close+read size=7 read=7 calls=1 /w/a");
+}
+
 /// Promise: calls that only look at a file, or change its attributes or names, become events of
 /// their kinds, with size and kind of the file if the call returns them; those that only look are
 /// events when they fail, too. Others that fail, and devices, are none.
