@@ -35,8 +35,14 @@ mod volumes;
 
 use commands::helper::{Invocation, parse_command_line};
 use error::Failure;
+use mimalloc::MiMalloc;
 use std::io::Write;
 use std::process::ExitCode;
+
+/// Blocks, names and steps of a log come and go by thousands, on several threads: an import takes
+/// a fifth less time with this allocator than with that of glibc (docs/PERFORMANCE.md).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let result = match parse_command_line(std::env::args_os().collect()) {

@@ -105,7 +105,7 @@ impl Importing {
     /// Passes the source to a sink that does not read data.
     fn walk_unread(&self, source: &Source, signals: &Signals, sink: &mut dyn Sink) -> spindle::Result<()> {
         let step = |_| signals.check();
-        source.walk(&mut Adjusted::new(sink, self.adjust(), &step))
+        source.walk(&mut Adjusted::new(sink, self.adjust(), &step), false)
     }
 
     /// Fills a directory of an image; `strict` means that a time that it cannot store is a failure.
@@ -135,7 +135,7 @@ impl Importing {
         let new = NewFiles { uid, gid, ..NewFiles::PRESERVED };
         let sink = ImageSink::new(&dir, path, new).past_failures(&failed).strict(strict).without_log();
         let mut sink = Adjusted::new(sink, self.adjust(), &step);
-        let walked = source.walk(&mut sink);
+        let walked = source.walk(&mut sink, true);
         // Directories get their permissions and times in any case.
         let finished = sink.finish();
         walked.and(finished)?;
@@ -145,8 +145,13 @@ impl Importing {
 }
 
 impl Source {
-    fn walk(&self, sink: &mut dyn Sink) -> spindle::Result<()> {
+    /// Passes everything to a sink, which reads data or not.
+    fn walk(&self, sink: &mut dyn Sink, reads: bool) -> spindle::Result<()> {
         match &self.tree {
+            // The data of what a manifest does not list is not read.
+            Tree::Directory(path) if reads && self.manifest.is_none() => {
+                LocalSource::new(path).ahead().walk(sink)
+            }
             Tree::Directory(path) => self.walk_tree(LocalSource::new(path), sink),
             Tree::Tar(path) => {
                 let reader = File::open(path).map(TarReader::seekable).context(path.display())?;

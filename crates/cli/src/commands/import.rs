@@ -214,8 +214,13 @@ struct Source {
     image: PathBuf,
 }
 
-/// Is called with the path of a file that changes while it is read.
-type Changed<'a> = &'a dyn Fn(&str, spindle::Error) -> spindle::Result<()>;
+/// What is called while data is read.
+struct Heard<'a> {
+    /// With the path of the image itself, which is left out.
+    said: &'a dyn Fn(&str),
+    /// With the path of a file that changes while it is read.
+    changed: &'a dyn Fn(&str, spindle::Error) -> spindle::Result<()>,
+}
 
 /// The files of a source.
 enum Tree {
@@ -275,18 +280,20 @@ impl Source {
         }
     }
 
-    /// Passes everything to a sink that does not read data.
-    fn walk(&self, sink: &mut dyn Sink) -> Result<()> {
-        self.walk_and(sink, &|_| (), &|_, _| Ok(()))
-    }
-
-    /// Passes everything to a sink; calls `said` with the image itself, which is left out, and
-    /// `changed` with files that change while they are read.
-    fn walk_and(&self, sink: &mut dyn Sink, said: &dyn Fn(&str), changed: Changed<'_>) -> Result<()> {
+    /// Passes everything to a sink. `heard` is there if it reads data.
+    fn walk(&self, sink: &mut dyn Sink, heard: Option<&Heard<'_>>) -> Result<()> {
         match &self.tree {
             Tree::Directory(path) => {
-                let source = LocalSource::new(path).without(&self.image, said).noticing(changed);
-                self.walk_tree(Some(source), sink)
+                let source = LocalSource::new(path);
+                let Some(Heard { said, changed }) = heard else {
+                    return self.walk_tree(Some(source.without(&self.image, &|_| ())), sink);
+                };
+                let source = source.without(&self.image, said).noticing(changed);
+                // The data of what a manifest does not list is not read.
+                match &self.manifest {
+                    Some(_) => self.walk_tree(Some(source), sink),
+                    None => self.walk_tree(Some(source.ahead()), sink),
+                }
             }
             Tree::TarFile(path) => {
                 let reader = tar_file(path).context(path.display())?;
@@ -514,7 +521,7 @@ fn walk_unread(
 ) -> spindle::Result<()> {
     let step = |_| interrupt::check();
     let mut sink = Adjusted::new(sink, timestamp.adjust(args), &step);
-    source.walk(&mut sink).map_err(Failure::into_error)
+    source.walk(&mut sink, None).map_err(Failure::into_error)
 }
 
 /// Returns how large a file system that fits is to be.
@@ -622,7 +629,7 @@ impl Import<'_> {
             let changed = |place: &str, error: spindle::Error| {
                 failures.add(error.within(place)).map_err(Failure::into_error)
             };
-            let walked = source.walk_and(&mut sink, &said, &changed);
+            let walked = source.walk(&mut sink, Some(&Heard { said: &said, changed: &changed }));
             // Directories get their permissions and times in any case.
             let finished = sink.finish();
             walked.and_then(|()| Ok(finished?)).and_then(|()| {

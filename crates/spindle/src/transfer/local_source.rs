@@ -3,6 +3,10 @@
 //! All files are opened relative to open directories, never through a symbolic link that is not to
 //! be followed. So paths of any length work, and no other process can redirect the walk.
 
+mod ahead;
+
+pub use ahead::Ahead;
+
 use super::links::Links;
 use super::{Body, Content, Extents, Follow, Meta, Node, Sink, Source, extents_of, join};
 use crate::error::{Context, Error, Result};

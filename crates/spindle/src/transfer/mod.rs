@@ -35,7 +35,7 @@ pub use image_sink::{ImageSink, NewFiles};
 pub use image_source::ImageSource;
 pub(crate) use image_source::xattrs;
 pub use local_sink::{InPlace, LocalSink, OpenInPlace};
-pub use local_source::LocalSource;
+pub use local_source::{Ahead, LocalSource};
 pub use manifest::Manifested;
 pub use mtree::{Entry, EntryKind, Manifest, Names};
 pub use past_failures::{PastFailures, Place};

@@ -450,6 +450,77 @@ impl Sink for Meddler<'_> {
     }
 }
 
+/// A sink that wants nothing below `b`, reads no data of `x`, and refuses one path.
+struct Choosy {
+    inner: Notes,
+    refused: &'static str,
+}
+
+impl Sink for Choosy {
+    fn put(&mut self, node: Node<'_>) -> Result<()> {
+        if node.path == self.refused.as_bytes() {
+            return Err(Error::new("is refused"));
+        }
+        if node.path == b"sub/x" { Ok(()) } else { self.inner.put(node) }
+    }
+
+    fn wants(&self, path: &[u8]) -> bool {
+        !path.starts_with(b"b/")
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Promise: a directory that is read ahead reaches the sink as one that is not: nodes, data, holes,
+/// and what cannot be read, in order; also a sink that does not want all, passes over data or
+/// fails.
+#[test]
+fn directories_are_read_ahead() {
+    let from = model();
+    make_tree(&from);
+    let dir = tempfile::tempdir().unwrap();
+    let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
+    ImageSource::new(&from, from.root_node().unwrap()).walk(&mut sink).unwrap();
+    sink.finish().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["b", "sub"] {
+        std::fs::create_dir(at(name)).unwrap();
+        for file in ["large", "x"] {
+            let data: Vec<u8> = (0..5 * CHUNK / 2).map(|n| n.to_le_bytes()[n % 3]).collect();
+            std::fs::write(at(name).join(file), data).unwrap();
+        }
+    }
+    std::os::unix::fs::symlink("nowhere", at("sub/gone")).unwrap();
+    for n in 0..1000 {
+        std::fs::write(at(&format!("sub/small-{n}")), format!("content {n}")).unwrap();
+    }
+    let sparse = std::fs::File::create(at("sub/sparse")).unwrap();
+    sparse.set_len(40 * CHUNK as u64).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"data", 20 * CHUNK as u64).unwrap();
+    std::fs::write(at("image"), "").unwrap();
+    for refused in ["none", "sub", "sub/large", "sub/small-7"] {
+        let walked = |is_ahead: bool| {
+            let heard = std::cell::RefCell::new(Vec::new());
+            let lost = |path: &str, error: Error| {
+                heard.borrow_mut().push(format!("{path}: {error}"));
+                Ok(())
+            };
+            let said = |path: &str| heard.borrow_mut().push(path.to_owned());
+            let mut sink = Choosy { inner: Notes::default(), refused };
+            let source = LocalSource::new(dir.path()).following(Follow::All).below(b"");
+            let source = source.past_failures(&lost).without(&at("image"), &said);
+            let done = if is_ahead { source.ahead().walk(&mut sink) } else { source.walk(&mut sink) };
+            (done, heard.into_inner(), sink.inner.0)
+        };
+        let (plain, ahead) = (walked(false), walked(true));
+        assert_eq!(plain.0.is_ok(), refused == "none", "{:?}", plain.0);
+        assert_eq!((&ahead.0, &ahead.1), (&plain.0, &plain.1));
+        assert_same(&plain.2, &ahead.2);
+    }
+}
+
 /// Promise: files that change while they are read are named, those that become shorter keep their
 /// size, and the walk goes on; the file that is copied to is left out.
 #[test]

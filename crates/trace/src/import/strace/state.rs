@@ -79,7 +79,8 @@ pub(super) struct State {
     pub(super) counts: Counts,
     pub(super) mappings: Mappings,
     tasks: HashMap<u32, Task>,
-    /// Children that were seen before the call that made them returned: they may have ended by then.
+    /// Children that were seen before the call that made them returned. They may have ended by
+    /// then.
     early: HashSet<u32>,
     tables: HashMap<u32, Table>,
     opens: HashMap<u64, Open>,
