@@ -14,6 +14,7 @@
 
 pub mod advice;
 mod bench;
+pub mod calibrate;
 pub mod drives;
 mod error;
 mod experiment;

@@ -1,5 +1,6 @@
 //! `spindle lab`
 
+mod calibrate;
 mod disksim;
 
 use crate::error::{Context, FAILED, Failure, Result};
@@ -74,6 +75,8 @@ enum Action {
     },
     /// Run DiskSim's drives with the traces of their validation, and compare
     Disksim(disksim::Args),
+    /// Measure a solid-state disk, and print a preset of it
+    Calibrate(calibrate::Args),
     /// Run all experiments
     All {
         #[command(flatten)]
@@ -121,6 +124,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::List { json } => list(*json),
         Action::Presets { json, wanted } => presets(*json, wanted),
         Action::Disksim(args) => disksim::run(args),
+        Action::Calibrate(args) => calibrate::run(args),
         Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
         Action::Run { output, ids } => {
             let found = ids.iter().map(|id| {

@@ -51,6 +51,29 @@ fn presets() {
     bench.fails("lab presets none", 2, &["none: neither a file nor a preset"]);
 }
 
+/// Promise: what is measured of a disk is a preset, and the disk stays as it was; what cannot be
+/// measured is refused with the reason.
+#[test]
+fn calibration() {
+    let bench = Bench::new();
+    bench.fails("lab calibrate none", 1, &["none"]);
+    bench.fails("lab calibrate /dev/null", 1, &["/dev/null", "neither a regular file nor a block device"]);
+    let before: Vec<u8> = (0..16_u32 << 20).map(|n| n.to_le_bytes()[2]).collect();
+    bench.write("disk", &before);
+    let ran = bench.run("lab calibrate disk");
+    assert!(std::fs::read(bench.path("disk")).unwrap() == before);
+    if ran.code == 1 {
+        // The disk below this test may be one that turns.
+        assert!(ran.err.contains("spindle: disk: ") && ran.err.contains("something turns"), "{}", ran.err);
+        return;
+    }
+    assert_eq!((ran.code, &ran.err[..]), (0, ""));
+    bench.write("mine.toml", &ran.out);
+    let shown = bench.ok("lab presets mine.toml");
+    assert!(shown.starts_with("mine, disk: disk\n"), "{shown}");
+    assert!(shown.contains("high; spindle lab calibrate disk\n"), "{shown}");
+}
+
 /// Promise: drives in the form of `DiskSim` are presets, run with the traces of their validation,
 /// and are marked where they are further off than `DiskSim`'s figure allows.
 #[test]

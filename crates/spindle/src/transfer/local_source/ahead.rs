@@ -2,8 +2,8 @@
 //!
 //! The thread walks the directory and sends what it finds in batches: nodes, the data of a file
 //! behind its node, and failures. The thread that called puts all that into the sink and calls what
-//! is to be called, in the order of a walk without a thread. So two processors work, and a slow disk
-//! reads while the target is written.
+//! is to be called, in the order of a walk without a thread. So two processors work, and a slow
+//! disk reads while the target is written.
 //!
 //! Invariant: what was read and is not yet in the sink is a few megabytes at most.
 

@@ -1,0 +1,192 @@
+//! `lab calibrate`: a preset of a disk of this machine.
+
+use crate::error::{Context, Failure, Result};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Progress;
+use spindle_device::{AlignedBuf, Caching, Device, FileDevice, Op, OpenOptions};
+use spindle_lab::calibrate::{self, BUDGET, Measured, Probe, Run, reads, writes};
+use spindle_lab::sim::Time;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Runs of many transfers in each direction.
+const RUNS: u64 = 8;
+/// Bytes of the temporary file in which writes are measured.
+const SCRATCH_BYTES: u64 = 1 << 30;
+
+/// Measure a solid-state disk, and print a preset of it
+///
+/// Reads are measured on TARGET, a block device or a file, of which nothing is changed. Writes are
+/// measured in a temporary file of 1 GiB in the directory of --scratch, which should be on the same
+/// disk; without it they are those of a like disk. If TARGET is a directory, both are measured in
+/// such a file. All transfers go past the cache of the system. It takes half a minute for each
+/// direction; other work on the disk disturbs it.
+///
+/// The preset goes wherever a disk is named: spindle advise, trace replay. What no access shows, as
+/// the number of dies, is that of a like disk, and marked so. The modelled disk begins as a new
+/// one: how much slower writes get after weeks is not measured.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "EXIT CODES
+    0  done    1  it is no solid-state disk, or there was an error    2  invalid command line
+
+EXAMPLES
+    spindle lab calibrate /dev/nvme0n1 --scratch /var/tmp > mine.toml
+    spindle advise build.trace --disk mine.toml")]
+pub struct Args {
+    /// A directory on the disk, for a temporary file in which writes are measured
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Block device, file or directory
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
+
+/// A file or block device whose transfers go past the cache.
+struct Direct<'a> {
+    device: FileDevice,
+    progress: &'a Progress,
+    /// Runs that were done, of [`RUNS`].
+    runs: u64,
+}
+
+impl Probe for Direct<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.device.info().size_bytes
+    }
+
+    fn run(&mut self, op: Op, bytes: u32, depth: u32, offsets: &[u64]) -> io::Result<Run> {
+        interrupt::check().map_err(io::Error::other)?;
+        let begin = Instant::now();
+        let device = &self.device;
+        let data = AlignedBuf::from(&noise(bytes as usize)[..]);
+        let transfers = |first: usize| {
+            let mut buffer = data.clone();
+            let mut each = Vec::new();
+            for &offset in offsets.iter().skip(first).step_by(depth as usize) {
+                let start = Instant::now();
+                if time(start - begin) > BUDGET {
+                    break;
+                }
+                match op {
+                    Op::Read => device.read_at(offset, &mut buffer)?,
+                    Op::Write => device.write_at(offset, &buffer)?,
+                }
+                each.push(time(start.elapsed()));
+            }
+            spindle_device::Result::Ok(each)
+        };
+        let done = std::thread::scope(|scope| {
+            let running: Vec<_> =
+                (0..depth as usize).map(|first| scope.spawn(move || transfers(first))).collect();
+            let ended = running.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    .map_err(io::Error::other)
+            });
+            ended.collect::<io::Result<Vec<_>>>()
+        })?;
+        self.runs += u64::from(offsets.len() > 1);
+        self.progress.set(self.runs.min(RUNS) * 1000 / RUNS, if op == Op::Read { "reads" } else { "writes" });
+        Ok(Run { each: done.into_iter().flatten().collect(), total: time(begin.elapsed()) })
+    }
+
+    fn flush(&mut self) -> io::Result<Time> {
+        interrupt::check().map_err(io::Error::other)?;
+        let begin = Instant::now();
+        self.device.flush().map_err(io::Error::other)?;
+        Ok(time(begin.elapsed()))
+    }
+}
+
+/// Returns a length of real time.
+fn time(length: Duration) -> Time {
+    Time(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
+    let target = &args.target;
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| time(since).0);
+    let progress = Progress::of_fraction("measuring");
+    let (mut capacity_bytes, mut probe) = if target.is_dir() {
+        let space = rustix::fs::statvfs(target).context(target.display())?;
+        (space.f_blocks.saturating_mul(space.f_frsize), scratch(target, &progress)?)
+    } else {
+        let options = OpenOptions { caching: Caching::Direct, ..OpenOptions::look() };
+        let device = FileDevice::open(target, &options).map_err(spindle::Error::from)?;
+        (device.info().size_bytes, Direct { device, progress: &progress, runs: 0 })
+    };
+    let failed = |error: calibrate::Error| Failure::new(format!("{}: {error}", target.display()));
+    let read = reads(&mut probe, seed);
+    interrupt::check()?;
+    let read = read.map_err(failed)?;
+    let write = match &args.scratch {
+        Some(dir) => Some(writes(&mut scratch(dir, &progress)?, seed)),
+        None if target.is_dir() => {
+            probe.runs = 0;
+            Some(writes(&mut probe, seed))
+        }
+        None => None,
+    };
+    interrupt::check()?;
+    let write = write.transpose().map_err(failed)?;
+    drop(progress);
+    // A multiple of what the model moves.
+    capacity_bytes -= capacity_bytes % 4096;
+    let name = target.display().to_string();
+    let measured = Measured {
+        title: model(target).unwrap_or_else(|| name.clone()),
+        source: format!("spindle lab calibrate {name}"),
+        capacity_bytes,
+        read,
+        write,
+    };
+    let mut out = Output::stdout();
+    out.text(&measured.preset().map_err(failed)?)?;
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a file without a name in a directory, filled, so that its places are those of the disk.
+fn scratch<'a>(dir: &Path, progress: &'a Progress) -> Result<Direct<'a>> {
+    let space = rustix::fs::statvfs(dir).context(dir.display())?;
+    if space.f_bavail.saturating_mul(space.f_frsize) < 2 * SCRATCH_BYTES {
+        let needed = "2 GiB must be free for a temporary file";
+        return Err(Failure::new(format!("{}: {needed}", dir.display())));
+    }
+    let path = dir.join(format!(".spindle-calibrate.{}", std::process::id()));
+    let options = OpenOptions { caching: Caching::Direct, lock: false, ..OpenOptions::read_write() };
+    let device = FileDevice::create(&path, SCRATCH_BYTES, &options).map_err(spindle::Error::from)?;
+    std::fs::remove_file(&path).context(path.display())?;
+    let data = AlignedBuf::from(&noise(1 << 20)[..]);
+    for offset in (0..SCRATCH_BYTES).step_by(data.len()) {
+        interrupt::check()?;
+        progress.set(offset * 1000 / SCRATCH_BYTES, "making a temporary file");
+        device.write_at(offset, &data).map_err(spindle::Error::from)?;
+    }
+    device.flush().map_err(spindle::Error::from)?;
+    Ok(Direct { device, progress, runs: 0 })
+}
+
+/// Returns bytes that cannot be compressed, which some disks would write faster.
+fn noise(len: usize) -> Vec<u8> {
+    let numbers = (1_u64..).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+    numbers.flat_map(u64::to_le_bytes).take(len).collect()
+}
+
+/// Returns what the manufacturer calls a block device, if the system knows it.
+fn model(path: &Path) -> Option<String> {
+    let metadata = path.metadata().ok().filter(|metadata| metadata.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let device = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    // A partition is below its disk.
+    let found =
+        device.ancestors().take(2).find_map(|dir| std::fs::read_to_string(dir.join("device/model")).ok());
+    found.map(|model| model.trim().to_owned())
+}
