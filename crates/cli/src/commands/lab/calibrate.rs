@@ -4,6 +4,7 @@ use crate::error::{Context, Failure, Result};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
+use spindle_clock::{Clock as _, SystemClock};
 use spindle_device::{AlignedBuf, Caching, Device, FileDevice, Op, OpenOptions};
 use spindle_lab::calibrate::{self, BUDGET, Measured, Probe, Run, reads, writes};
 use spindle_lab::sim::Time;
@@ -11,7 +12,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Runs of many transfers in each direction.
 const RUNS: u64 = 8;
@@ -60,22 +61,22 @@ impl Probe for Direct<'_> {
 
     fn run(&mut self, op: Op, bytes: u32, depth: u32, offsets: &[u64]) -> io::Result<Run> {
         interrupt::check().map_err(io::Error::other)?;
-        let begin = Instant::now();
+        let begin = SystemClock.monotonic();
         let device = &self.device;
         let data = AlignedBuf::from(&noise(bytes as usize)[..]);
         let transfers = |first: usize| {
             let mut buffer = data.clone();
             let mut each = Vec::new();
             for &offset in offsets.iter().skip(first).step_by(depth as usize) {
-                let start = Instant::now();
-                if time(start - begin) > BUDGET {
+                let start = SystemClock.monotonic();
+                if time_between(begin, start) > BUDGET {
                     break;
                 }
                 match op {
                     Op::Read => device.read_at(offset, &mut buffer)?,
                     Op::Write => device.write_at(offset, &buffer)?,
                 }
-                each.push(time(start.elapsed()));
+                each.push(time_since(start));
             }
             spindle_device::Result::Ok(each)
         };
@@ -92,27 +93,31 @@ impl Probe for Direct<'_> {
         })?;
         self.runs += u64::from(offsets.len() > 1);
         self.progress.set(self.runs.min(RUNS) * 1000 / RUNS, if op == Op::Read { "reads" } else { "writes" });
-        Ok(Run { each: done.into_iter().flatten().collect(), total: time(begin.elapsed()) })
+        Ok(Run { each: done.into_iter().flatten().collect(), total: time_since(begin) })
     }
 
     fn flush(&mut self) -> io::Result<Time> {
         interrupt::check().map_err(io::Error::other)?;
-        let begin = Instant::now();
+        let begin = SystemClock.monotonic();
         self.device.flush().map_err(io::Error::other)?;
-        Ok(time(begin.elapsed()))
+        Ok(time_since(begin))
     }
 }
 
-/// Returns a length of real time.
-fn time(length: Duration) -> Time {
-    Time(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+/// Returns the time from one point to another one.
+fn time_between(begin: Duration, end: Duration) -> Time {
+    Time(u64::try_from(end.saturating_sub(begin).as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn time_since(begin: Duration) -> Time {
+    time_between(begin, SystemClock.monotonic())
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let target = &args.target;
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| time(since).0);
+    let seed = time_since(Duration::ZERO).0;
     let progress = Progress::of_fraction("measuring");
     let (mut capacity_bytes, mut probe) = if target.is_dir() {
         let space = rustix::fs::statvfs(target).context(target.display())?;
