@@ -1,9 +1,9 @@
 //! Measures a solid-state disk, and describes it as a preset.
 //!
-//! Each run of accesses shows one figure of the model: single transfers of 4 KiB their latency, many
-//! at once the rate of commands, large ones in order the rate of bytes. The model has figures that
-//! no access shows, as the number of dies: they come from the preset that is nearest, except where
-//! what was measured says more.
+//! Each run of accesses shows one figure of the model: single transfers of 4 KiB their latency,
+//! many at once the rate of commands, large ones in order the rate of bytes. The model has figures
+//! that no access shows, as the number of dies: they come from the preset that is nearest, except
+//! where what was measured says more.
 //!
 //! Runs of some seconds show how fast a disk writes as it is. How much slower it gets when it was
 //! written all over at random they do not show, so the modelled disk begins as a new one.
