@@ -100,7 +100,14 @@ fn a_lost_member_is_replaced() {
     bench.ok("mfs status fast/c0");
     let ran = bench.run("mfs remove fast/c0 slow/e1");
     assert!(ran.code == 1 && ran.err.contains("the only copy"), "{}", ran.err);
-    bench.ok("mfs add fast/c0 log:0 slow/l1 -s 9m");
+    // Nor is it a second copy of itself by another name.
+    bench.shell("ln -s slow/e1 other; ln slow/e1 same");
+    for name in ["slow/e1", "other", "same"] {
+        bench.fails(&format!("mfs add fast/c0 data:0 {name} --force"), 1, &["a member of this set"]);
+    }
+    for _ in 0..2 {
+        bench.ok("mfs add fast/c0 log:0 slow/l1 -s 9m");
+    }
     bench.ok("mfs remove fast/c0 fast/l0");
     assert_eq!(bench.ok("cat slow/l1:/text"), "some text");
 }

@@ -198,11 +198,14 @@ impl OpenSet {
         self.former.iter().any(|(id, path)| is_gone(id) && (old.is_place(path) || old.begins(*id)))
     }
 
-    /// Returns true if the device `new` is a whole copy of a part of a role's storage.
+    /// Returns true if the device `new` is a whole copy of a part of a role's storage beside
+    /// another one.
     pub(super) fn has_copy(&self, (role, index): (Role, u32), new: &NewDevice) -> bool {
         let id = Spec::parse(&new.path).ok().and_then(|new| self.member_at(&new));
-        let is_it = |area: &Area| (area.role, area.index, Some(area.member_id)) == (role, index, id);
-        self.set.label_now().areas.iter().any(|area| is_it(area) && !area.lost)
+        let areas = self.set.label_now().areas;
+        let is_whole = |area: &&Area| (area.role, area.index) == (role, index) && !area.lost;
+        let whole = || areas.iter().filter(is_whole);
+        whole().count() > 1 && whole().any(|area| Some(area.member_id) == id)
     }
 }
 
