@@ -25,7 +25,7 @@ use crate::table::Table;
 
 /// Bytes of the file system.
 const SIZE_BYTES: u64 = 2 << 30;
-/// Operations of a row, by each thread.
+/// Operations of a row, of all threads together: so the file system is as large with two.
 const COUNT: u64 = 50_000;
 /// Files in a directory.
 const FILES: u64 = 1000;
@@ -91,9 +91,10 @@ fn index(n: u64) -> usize {
 
 /// Measures all operations with one thread and with two. Returns a table of the allocations.
 pub fn all(settings: &Settings, table: &mut Table) -> Result<String> {
-    let count = settings.scaled(COUNT);
+    let total = settings.scaled(COUNT);
     let mut text = String::from("| in memory, one thread | allocations per operation |\n|---|---|\n");
     for (threads, column) in [(1, "one thread"), (2, "two threads")] {
+        let count = total / threads;
         let (fs, mut places) = prepared(threads, count).map_err(Failure::of("a file system in memory"))?;
         for (operation, work) in OPERATIONS {
             let row = format!("in memory: {operation}");
