@@ -197,8 +197,7 @@ impl Cache {
     /// Takes the changes of the present epoch, while no transaction is open, and starts writing all
     /// file data. If the log has no room for them, there is a checkpoint first.
     fn take_epoch(&self, log: &LogState) -> Result<TakenEpoch> {
-        let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
-        self.dirty_bytes.store(0, Ordering::Relaxed);
+        let slots = self.take_dirty();
         log.claimed.store(0, Ordering::Release);
         let mut changes = Changes { revoked: std::mem::take(&mut *log.revoked.lock()), changed: Vec::new() };
         let (new, slots): (Vec<_>, Vec<_>) = slots.into_iter().partition(|slot| slot.is_new());

@@ -18,7 +18,7 @@ use crate::commit::LogState;
 use crate::settings::Naming;
 use crate::stream::{Space, Stream};
 use crate::{Cache, Error, Result};
-use spindle_clock::RwLockReadGuard;
+use spindle_clock::RmLockReadGuard;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Tx<'a> {
     /// Bytes of the log that its changes need.
     spent: Cell<usize>,
     /// None while a commit holds the gate exclusively.
-    _gate: Option<RwLockReadGuard<'a, ()>>,
+    _gate: Option<RmLockReadGuard<'a, ()>>,
 }
 
 /// A moment in a transaction that it can be rolled back to.
@@ -75,7 +75,7 @@ impl<'a> Tx<'a> {
     /// Returns a transaction that holds the gate, with `reserved` bytes of the log.
     pub(crate) fn new(
         cache: &'a Cache,
-        gate: Option<RwLockReadGuard<'a, ()>>,
+        gate: Option<RmLockReadGuard<'a, ()>>,
         reserved: usize,
         at_once: bool,
     ) -> Self {

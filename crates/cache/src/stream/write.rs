@@ -106,12 +106,13 @@ impl Cache {
         self.read_around(page, at, &part, &around)?;
         page.fill(part.clone()).copy_from_slice(data);
         stream.pool.dirtied(page.changed(at));
-        stream.pool.holds(stream.id, block, page.recharge(charge), charge);
+        let before = page.recharge(charge);
+        stream.pool.holds(stream, &mut state.known, block, before, charge);
         state.extents.enter(Mapped { block, count: 1, at }, stream.block_bytes());
-        let ready = state.delay.wrote(block, part.end == stream.block, stream.cluster);
-        drop(state);
-        stream.pool.pend(stream);
-        Ok(ready)
+        if !std::mem::replace(&mut state.pending, true) {
+            stream.pool.pend(stream);
+        }
+        Ok(state.delay.wrote(block, part.end == stream.block, stream.cluster))
     }
 
     /// Returns the range of a block that must be in memory when `part` of it is: all of it if data
@@ -348,8 +349,9 @@ impl Cache {
     pub(crate) fn land_delayed(&self, streams: &[Arc<Stream>]) -> Result<()> {
         for stream in streams {
             self.land_writes(stream)?;
-            let state = stream.lock();
-            let settled = (!state.is_pending()).then(|| self.pool.settled(stream));
+            let mut state = stream.lock();
+            state.pending = state.is_pending();
+            let settled = (!state.pending).then(|| self.pool.settled(stream));
             drop(state);
             drop(settled);
         }

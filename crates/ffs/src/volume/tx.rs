@@ -20,7 +20,7 @@ use crate::quota::table::{Charged, Quotas, Warning};
 use crate::volume::intervals::Intervals;
 use crate::volume::snapshot::SNAPSHOT_SECTORS;
 use spindle_cache::{Restore, Savepoint, Stream};
-use spindle_clock::RwLockReadGuard;
+use spindle_clock::RmLockReadGuard;
 use spindle_vfs::{Error, Result};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     effects: RefCell<Effects>,
     /// No snapshot is taken meanwhile.
-    _changes: RwLockReadGuard<'a, ()>,
+    _changes: RmLockReadGuard<'a, ()>,
 }
 
 /// The effects of a transaction other than changed bytes.
