@@ -118,7 +118,7 @@ impl Slot {
             changed: resize_mask(data.changed),
             logged: resize_mask(data.logged),
         };
-        Self::with(self.at, sector, data, self.loaded.load(Ordering::Acquire), self.seal.clone())
+        Self::with(self.at, sector, data, self.is_loaded(), self.seal.clone())
     }
 
     pub(crate) const fn at(&self) -> u64 {
@@ -156,13 +156,15 @@ impl Slot {
         self.in_flight.store(in_flight, Ordering::Release);
     }
 
+    /// Returns true if the bytes are here.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.load(Ordering::Acquire)
+    }
+
     /// Reads the bytes from the device unless they are loaded. Other threads that need them wait.
     pub(crate) fn load(&self, device: &dyn Device) -> Result<()> {
-        if self.loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
         let mut data = self.data.write();
-        if !self.loaded.load(Ordering::Relaxed) {
+        if !self.is_loaded() {
             device.read_at(self.at, &mut data.bytes)?;
             self.loaded.store(true, Ordering::Release);
         }

@@ -107,10 +107,12 @@ impl Cache {
     }
 
     /// Returns true if the present epoch is large enough to be committed before it grows further.
+    /// While another thread commits, it may grow as far as the log can take it.
     #[must_use]
     pub fn wants_commit(&self) -> bool {
         self.log.as_ref().is_some_and(|log| {
-            log.claimed.load(Ordering::Relaxed) > log.log.commit_bytes()
+            let is_large = log.claimed.load(Ordering::Relaxed) > log.log.commit_bytes();
+            (is_large && self.flushing.try_lock().is_some())
                 || self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes
         })
     }

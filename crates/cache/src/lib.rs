@@ -81,7 +81,7 @@ pub struct Cache {
     held: Held,
     /// One flush or commit at a time.
     flushing: Mutex<()>,
-    /// Streams whose delayed data was started early.
+    /// Streams whose delayed data was started early; held by the thread that starts it.
     started: Mutex<Vec<Weak<Stream>>>,
     /// Notified when writes of buffers have finished.
     landed: (Mutex<()>, Condvar),
@@ -181,11 +181,8 @@ impl Cache {
         let behind = self.dirty_bytes.load(Ordering::Relaxed) + data;
         if self.log.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
-        } else if data > self.settings.dirty_limit_bytes || self.pool.pending_streams() > PENDING_STREAMS {
-            // Streams that wait for a flush stay in memory with their owners. With a log, data that
-            // is written early shortens the next commit.
-            let streams = self.start_delayed()?;
-            self.land_delayed(&streams)?;
+        } else if self.holds_much(1) {
+            self.relieve_memory()?;
         } else if self.settings.data.start_bytes.is_some_and(|most| data > most) {
             self.start_early()?;
         }
@@ -199,6 +196,26 @@ impl Cache {
             return Ok(None);
         }
         Ok(Some(Tx::new(self, Some(gate), log_bytes, at_once)))
+    }
+
+    /// Returns true if there is more than so many `times` the delayed data that may be kept.
+    fn holds_much(&self, times: usize) -> bool {
+        self.pool.dirty_bytes() > times * self.settings.dirty_limit_bytes
+            || self.pool.pending_streams() > times * PENDING_STREAMS
+    }
+
+    /// Writes the delayed data, of which there is much. While another thread does, this one goes
+    /// on, up to twice as much.
+    ///
+    /// Streams that wait for a flush stay in memory with their owners. With a log, data that is
+    /// written early shortens the next commit.
+    fn relieve_memory(&self) -> Result<()> {
+        let one = if self.holds_much(2) { Some(self.started.lock()) } else { self.started.try_lock() };
+        if one.is_some() && self.holds_much(1) {
+            let streams = self.start_delayed()?;
+            self.land_delayed(&streams)?;
+        }
+        Ok(())
     }
 
     /// Returns the buffer of `len` bytes at byte `at`, read from the device if need be.
@@ -228,6 +245,9 @@ impl Cache {
 
     /// Reads the bytes of a slot from the device unless they are here.
     fn load(&self, slot: &Slot) -> Result<()> {
+        if slot.is_loaded() {
+            return Ok(());
+        }
         self.read_failures.note(slot.at(), slot.len(), slot.load(&*self.device))
     }
 

@@ -227,6 +227,11 @@ impl<'a> Tx<'a> {
 
     fn push(&self, step: Step, former: &[u8]) {
         let mut undo = self.undo.borrow_mut();
+        if undo.steps.capacity() == 0 {
+            // For most operations.
+            undo.steps.reserve(16);
+            undo.bytes.reserve(1024);
+        }
         undo.steps.push(step);
         undo.bytes.extend_from_slice(former);
     }

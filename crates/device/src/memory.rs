@@ -3,6 +3,7 @@
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -117,7 +118,7 @@ impl MemoryDevice {
             if !chunks.contains_key(&chunk) && buf[at..at + n].iter().all(|&byte| byte == 0) {
                 continue;
             }
-            let bytes = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into());
+            let bytes = chunks.entry(chunk).or_insert_with(|| repeat_n(0, CHUNK).collect());
             Arc::make_mut(bytes)[within..within + n].copy_from_slice(&buf[at..at + n]);
         }
     }

@@ -120,7 +120,8 @@ impl Stream {
 
     fn remove(&self, state: &mut State, block: u64) {
         if let Some(mut page) = state.pages.remove(&block) {
-            self.pool.gone(self.id, block, page.charge());
+            let last = state.pages.is_empty() && std::mem::take(&mut state.known);
+            self.pool.gone(self.id, block, page.charge(), last);
             self.pool.cleaned(page.sent(None));
         }
     }

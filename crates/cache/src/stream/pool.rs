@@ -23,7 +23,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// The streams that have had a block in the order.
+    /// The streams that have a block in the order.
     streams: HashMap<u64, Weak<Stream>>,
     /// Blocks by stream and number.
     lru: Lru<(u64, u64)>,
@@ -68,8 +68,12 @@ impl Pool {
         }
     }
 
-    pub(super) fn gone(&self, id: u64, block: u64, charge: usize) {
+    /// Removes a page; if it is the `last` one of a stream, that is not known any more.
+    pub(super) fn gone(&self, id: u64, block: u64, charge: usize, last: bool) {
         let mut state = self.state.lock();
+        if last {
+            state.streams.remove(&id);
+        }
         self.bytes.fetch_sub(charge, Ordering::Relaxed);
         state.lru.remove((id, block));
     }

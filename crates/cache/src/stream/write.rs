@@ -266,10 +266,15 @@ impl Cache {
 
     /// Waits for all writes of a stream that are in flight.
     pub(crate) fn land_writes(&self, stream: &Stream) -> Result<()> {
+        self.landed(stream).map(drop)
+    }
+
+    /// Waits for all writes of a stream that are in flight, and returns the stream locked.
+    fn landed<'a>(&self, stream: &'a Stream) -> Result<MutexGuard<'a, State>> {
         loop {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);
-            let Some(flight) = state.oldest_write() else { return Ok(()) };
+            let Some(flight) = state.oldest_write() else { return Ok(state) };
             drop(state);
             flight.land().map_err(|error| self.fail(error))?;
         }
@@ -292,7 +297,7 @@ impl Cache {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);
             let Some(page) = state.pages.get_mut(&block) else {
-                stream.pool.gone(stream.id, block, 0);
+                stream.pool.gone(stream.id, block, 0, false);
                 return Ok(());
             };
             if page.is_dirty() {
@@ -348,8 +353,7 @@ impl Cache {
     /// Waits for everything that [`Self::start_delayed`] has started.
     pub(crate) fn land_delayed(&self, streams: &[Arc<Stream>]) -> Result<()> {
         for stream in streams {
-            self.land_writes(stream)?;
-            let mut state = stream.lock();
+            let mut state = self.landed(stream)?;
             state.pending = state.is_pending();
             let settled = (!state.pending).then(|| self.pool.settled(stream));
             drop(state);
