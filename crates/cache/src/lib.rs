@@ -400,7 +400,9 @@ impl Cache {
         let mut dirty = self.dirty.lock();
         self.dirty_bytes.store(0, Ordering::Relaxed);
         let slots: Vec<_> = std::mem::take(&mut *dirty).into_values().collect();
-        slots.iter().for_each(|slot| slot.set_noted(false));
+        for slot in &slots {
+            slot.set_noted(false);
+        }
         slots
     }
 
