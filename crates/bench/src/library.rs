@@ -92,7 +92,8 @@ fn index(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Measures all operations with one thread, and with two in one file system and in two. Returns a table of the allocations.
+/// Measures all operations with one thread, and with two in one file system and in two. Returns a
+/// table of the allocations.
 pub fn all(settings: &Settings, table: &mut Table) -> Result<String> {
     let total = settings.scaled(COUNT);
     let mut text = String::from("| in memory, one thread | allocations per operation |\n|---|---|\n");
