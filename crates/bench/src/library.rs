@@ -2,7 +2,9 @@
 //! two, each in directories and a file of its own.
 //!
 //! What is left out is the trip through the kernel. The second column shows what locks and the
-//! cache cost two threads that share nothing but the file system. Allocations of memory are those
+//! cache cost two threads that share nothing but the file system, the third what the machine and
+//! the allocator of memory leave of the speed of two if each has a file system of its own.
+//! Allocations of memory are those
 //! of the thread that calls; nothing else calls in the run with one thread.
 
 use std::fmt::Write;
@@ -25,15 +27,16 @@ use crate::table::Table;
 
 /// Bytes of the file system.
 const SIZE_BYTES: u64 = 2 << 30;
-/// Operations of a row, by each thread.
+/// Operations of a row, of all threads together: so the file system is as large with two.
 const COUNT: u64 = 50_000;
 /// Files in a directory.
 const FILES: u64 = 1000;
 /// Bytes of a read or write.
 const BYTES: usize = 4096;
 
-/// A thread's own part of the file system.
+/// A thread's own part of a file system.
 struct Place {
+    fs: Arc<Ffs>,
     directories: Vec<Ino>,
     file: Ino,
     inodes: Vec<Ino>,
@@ -89,17 +92,21 @@ fn index(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Measures all operations with one thread and with two. Returns a table of the allocations.
+/// Measures all operations with one thread, and with two in one file system and in two. Returns a
+/// table of the allocations.
 pub fn all(settings: &Settings, table: &mut Table) -> Result<String> {
-    let count = settings.scaled(COUNT);
+    let total = settings.scaled(COUNT);
     let mut text = String::from("| in memory, one thread | allocations per operation |\n|---|---|\n");
-    for (threads, column) in [(1, "one thread"), (2, "two threads")] {
-        let (fs, mut places) = prepared(threads, count).map_err(Failure::of("a file system in memory"))?;
+    for (threads, systems, column) in
+        [(1, 1, "one thread"), (2, 1, "two threads"), (2, 2, "two file systems")]
+    {
+        let count = total / threads;
+        let mut places = prepared(threads, systems, count).map_err(Failure::of("a file system in memory"))?;
         for (operation, work) in OPERATIONS {
             let row = format!("in memory: {operation}");
             let mut made = 0;
             let took = time(&row, || {
-                made = repeated(&fs, &mut places, count, work)?;
+                made = repeated(&mut places, count, work)?;
                 spindle_vfs::Result::Ok(())
             })?;
             // Amounts are far below 2^52.
@@ -114,35 +121,39 @@ pub fn all(settings: &Settings, table: &mut Table) -> Result<String> {
     Ok(text)
 }
 
-/// Makes a file system with a place for each thread.
-fn prepared(threads: u64, count: u64) -> spindle_vfs::Result<(Ffs, Vec<Place>)> {
+/// Makes file systems with a place for each thread, which take turns.
+fn prepared(threads: u64, systems: u64, count: u64) -> spindle_vfs::Result<Vec<Place>> {
+    let all: Vec<_> = (0..systems).map(|_| opened().map(Arc::new)).collect::<spindle_vfs::Result<_>>()?;
+    let place = |(thread, fs): (u64, &Arc<Ffs>)| {
+        let make = |directory, name: String, kind| -> spindle_vfs::Result<Ino> {
+            Ok(fs.create(directory, name.as_bytes(), &NewNode::new(kind, 0o755), Privilege::Root)?.ino)
+        };
+        let directories = (0..count.div_ceil(FILES))
+            .map(|n| make(fs.root(), format!("{thread}-{n}"), FileKind::Directory))
+            .collect::<spindle_vfs::Result<_>>()?;
+        let file = make(fs.root(), format!("{thread}-file"), FileKind::Regular)?;
+        Ok(Place { fs: fs.clone(), directories, file, inodes: Vec::new() })
+    };
+    (0..threads).zip(all.iter().cycle()).map(place).collect()
+}
+
+/// Makes a file system in memory, and opens it with a log.
+fn opened() -> spindle_vfs::Result<Ffs> {
     let (device, clock) = (Arc::new(MemoryDevice::new(SIZE_BYTES)), Arc::new(TickClock));
     let plan = Plan::new(&Parameters::new(SIZE_BYTES)).expect("parameters that are valid");
     newfs::write(&plan, &*device, &*clock, &mut SmallRng::seed_from_u64(1), &mut |_, _| ())
         .expect("memory takes all");
     let options = OpenOptions { log: LogUse::Wanted, seed: Some(1), ..OpenOptions::default() };
-    let fs = Ffs::open(device, clock, &options)?;
-    let make = |directory, name: String, kind| -> spindle_vfs::Result<Ino> {
-        Ok(fs.create(directory, name.as_bytes(), &NewNode::new(kind, 0o755), Privilege::Root)?.ino)
-    };
-    let places = (0..threads).map(|thread| {
-        let directories = (0..count.div_ceil(FILES))
-            .map(|n| make(fs.root(), format!("{thread}-{n}"), FileKind::Directory))
-            .collect::<spindle_vfs::Result<_>>()?;
-        let file = make(fs.root(), format!("{thread}-file"), FileKind::Regular)?;
-        Ok(Place { directories, file, inodes: Vec::new() })
-    });
-    let places = places.collect::<spindle_vfs::Result<_>>()?;
-    Ok((fs, places))
+    Ffs::open(device, clock, &options)
 }
 
 /// Has a thread for each place repeat an operation. Returns the allocations of the first one, which
 /// is this thread.
-fn repeated(fs: &Ffs, places: &mut [Place], count: u64, work: &Operation) -> spindle_vfs::Result<u64> {
+fn repeated(places: &mut [Place], count: u64, work: &Operation) -> spindle_vfs::Result<u64> {
     let repeat = |place: &mut Place, seed| {
-        let mut random = SmallRng::seed_from_u64(seed);
+        let (fs, mut random) = (place.fs.clone(), SmallRng::seed_from_u64(seed));
         let before = allocations();
-        (0..count).try_for_each(|n| work(fs, place, n, &mut random))?;
+        (0..count).try_for_each(|n| work(&fs, place, n, &mut random))?;
         Ok(allocations() - before)
     };
     let Some((own, others)) = places.split_first_mut() else { return Ok(0) };

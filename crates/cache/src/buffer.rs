@@ -21,7 +21,6 @@ pub trait Seal: Send + Sync {
 
 struct Data {
     bytes: AlignedBuf,
-    loaded: bool,
     before: Before,
     /// The pieces of the buffer that the present epoch has changed, a bit for each.
     changed: u128,
@@ -58,7 +57,12 @@ pub(crate) struct Slot {
     piece: usize,
     data: RwLock<Data>,
     seal: Option<Arc<dyn Seal>>,
+    /// The bytes are here; set with the data locked.
+    loaded: AtomicBool,
     touched: AtomicBool,
+    /// It is among the changed slots of the cache; set with those locked, so that who changes it
+    /// again need not lock them.
+    noted: AtomicBool,
     in_flight: AtomicBool,
 }
 
@@ -70,18 +74,20 @@ fn piece_bytes(len: usize, sector: usize) -> usize {
 impl Slot {
     pub(crate) fn new(at: u64, len: usize, sector: usize, seal: Option<Arc<dyn Seal>>) -> Self {
         let bytes = AlignedBuf::zeroed(len);
-        let data = Data { bytes, loaded: false, before: Before::Same, changed: 0, logged: 0 };
-        Self::with(at, sector, data, seal)
+        let data = Data { bytes, before: Before::Same, changed: 0, logged: 0 };
+        Self::with(at, sector, data, false, seal)
     }
 
-    fn with(at: u64, sector: usize, data: Data, seal: Option<Arc<dyn Seal>>) -> Self {
+    fn with(at: u64, sector: usize, data: Data, loaded: bool, seal: Option<Arc<dyn Seal>>) -> Self {
         Self {
             at,
             len: data.bytes.len(),
             piece: piece_bytes(data.bytes.len(), sector),
             data: RwLock::new(data),
             seal,
+            loaded: loaded.into(),
             touched: AtomicBool::new(true),
+            noted: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
         }
     }
@@ -108,12 +114,11 @@ impl Slot {
         let resize_mask = |pieces| mask(0..len, piece) & if is_same || pieces == 0 { pieces } else { !0 };
         let data = Data {
             bytes: resize(&data.bytes),
-            loaded: data.loaded,
             before,
             changed: resize_mask(data.changed),
             logged: resize_mask(data.logged),
         };
-        Self::with(self.at, sector, data, self.seal.clone())
+        Self::with(self.at, sector, data, self.is_loaded(), self.seal.clone())
     }
 
     pub(crate) const fn at(&self) -> u64 {
@@ -125,11 +130,22 @@ impl Slot {
     }
 
     pub(crate) fn touch(&self) {
-        self.touched.store(true, Ordering::Relaxed);
+        // What is shared is only read, if that will do.
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn was_touched(&self) -> bool {
         self.touched.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_noted(&self) -> bool {
+        self.noted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_noted(&self, noted: bool) {
+        self.noted.store(noted, Ordering::Release);
     }
 
     pub(crate) fn in_flight(&self) -> bool {
@@ -140,15 +156,17 @@ impl Slot {
         self.in_flight.store(in_flight, Ordering::Release);
     }
 
+    /// Returns true if the bytes are here.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.load(Ordering::Acquire)
+    }
+
     /// Reads the bytes from the device unless they are loaded. Other threads that need them wait.
     pub(crate) fn load(&self, device: &dyn Device) -> Result<()> {
-        if self.data.read().loaded {
-            return Ok(());
-        }
         let mut data = self.data.write();
-        if !data.loaded {
+        if !self.is_loaded() {
             device.read_at(self.at, &mut data.bytes)?;
-            data.loaded = true;
+            self.loaded.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -160,9 +178,9 @@ impl Slot {
     /// Makes it a buffer of zeros in space that was free.
     pub(crate) fn make_new(&self) {
         let mut data = self.data.write();
-        data.loaded = true;
         data.before = Before::Nothing;
         data.bytes.fill(0);
+        self.loaded.store(true, Ordering::Release);
     }
 
     /// Returns true if the epoch has made it in space that was free.
@@ -337,7 +355,7 @@ impl<'a> Buffer<'a> {
     fn lock<'s>(&'s self, tx: &'s Tx<'_>, shared: bool) -> BufferMut<'s> {
         debug_assert!(tx.is_of(self.cache), "a transaction of this cache");
         let data = self.slot.data.write();
-        BufferMut { data, cache: self.cache, slot: &self.slot, tx, shared, noted: false }
+        BufferMut { data, cache: self.cache, slot: &self.slot, tx, shared }
     }
 }
 
@@ -358,8 +376,6 @@ pub struct BufferMut<'a> {
     slot: &'a Arc<Slot>,
     tx: &'a Tx<'a>,
     shared: bool,
-    /// The buffer is already noted for the next flush.
-    noted: bool,
 }
 
 impl BufferMut<'_> {
@@ -380,9 +396,7 @@ impl BufferMut<'_> {
                 self.tx.spend(more.count_ones() as usize * self.slot.piece);
             }
         }
-        if !std::mem::replace(&mut self.noted, true) {
-            self.cache.note_dirty(self.slot);
-        }
+        self.cache.note_dirty(self.slot);
         &mut self.data.bytes[range]
     }
 }

@@ -107,10 +107,12 @@ impl Cache {
     }
 
     /// Returns true if the present epoch is large enough to be committed before it grows further.
+    /// While another thread commits, it may grow as far as the log can take it.
     #[must_use]
     pub fn wants_commit(&self) -> bool {
         self.log.as_ref().is_some_and(|log| {
-            log.claimed.load(Ordering::Relaxed) > log.log.commit_bytes()
+            let is_large = log.claimed.load(Ordering::Relaxed) > log.log.commit_bytes();
+            (is_large && self.flushing.try_lock().is_some())
                 || self.dirty_bytes.load(Ordering::Relaxed) > self.settings.dirty_limit_bytes
         })
     }
@@ -197,8 +199,7 @@ impl Cache {
     /// Takes the changes of the present epoch, while no transaction is open, and starts writing all
     /// file data. If the log has no room for them, there is a checkpoint first.
     fn take_epoch(&self, log: &LogState) -> Result<TakenEpoch> {
-        let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
-        self.dirty_bytes.store(0, Ordering::Relaxed);
+        let slots = self.take_dirty();
         log.claimed.store(0, Ordering::Release);
         let mut changes = Changes { revoked: std::mem::take(&mut *log.revoked.lock()), changed: Vec::new() };
         let (new, slots): (Vec<_>, Vec<_>) = slots.into_iter().partition(|slot| slot.is_new());

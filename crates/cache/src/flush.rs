@@ -7,7 +7,6 @@ use crate::settings::Naming;
 use crate::stream::Stream;
 use spindle_device::{AlignedBuf, Op, Request, Result};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Neighbouring buffers are gathered into transfers of up to this many bytes.
 const CLUSTER_BYTES: usize = 1 << 20;
@@ -67,10 +66,9 @@ impl Cache {
     /// Writes one buffer at once, and waits for it.
     pub(crate) fn write_slot(&self, slot: &Arc<Slot>) -> Result<()> {
         self.await_landing(slot);
-        if self.dirty.lock().remove(&slot.at()).is_none() {
+        if !self.note_clean(slot.at()) {
             return Ok(());
         }
-        self.dirty_bytes.fetch_sub(slot.len(), Ordering::Relaxed);
         let mut buf = AlignedBuf::zeroed(slot.len());
         slot.set_in_flight(true);
         slot.copy_sealed(&mut buf);
@@ -87,8 +85,7 @@ impl Cache {
     /// transaction is open.
     fn collect(&self) -> Collected {
         let _gate = self.gate.write();
-        let slots: Vec<_> = std::mem::take(&mut *self.dirty.lock()).into_values().collect();
-        self.dirty_bytes.store(0, Ordering::Relaxed);
+        let slots = self.take_dirty();
         let requests = gather(&slots, |slot, out| {
             slot.copy_sealed(out);
             slot.set_in_flight(true);

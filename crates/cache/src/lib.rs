@@ -51,11 +51,11 @@ use buffer::Slot;
 use commit::LogState;
 use held::Held;
 use shard::Shard;
-use spindle_clock::{Clock, Condvar, Mutex, RwLock};
+use spindle_clock::{Clock, Condvar, Mutex, RmLock};
 use spindle_device::{Device, Error, Result, Tracked};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use stream::Pool;
 
 const SHARDS: usize = 16;
@@ -70,9 +70,9 @@ pub struct Cache {
     settings: Settings,
     /// The memory of the streams.
     pool: Arc<Pool>,
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [RmLock<Shard>; SHARDS],
     /// Open transactions hold it shared; a flush takes it exclusively to collect the changes.
-    gate: RwLock<()>,
+    gate: RmLock<()>,
     dirty: Mutex<BTreeMap<u64, Arc<Slot>>>,
     dirty_bytes: AtomicUsize,
     /// The log, if changes become durable there first.
@@ -81,12 +81,12 @@ pub struct Cache {
     held: Held,
     /// One flush or commit at a time.
     flushing: Mutex<()>,
-    /// Streams whose delayed data was started early.
+    /// Streams whose delayed data was started early; held by the thread that starts it.
     started: Mutex<Vec<Weak<Stream>>>,
     /// Notified when writes of buffers have finished.
     landed: (Mutex<()>, Condvar),
     /// The first write that failed; nothing is changed after it.
-    failure: Mutex<Option<Error>>,
+    failure: OnceLock<Error>,
     /// Metadata that could not be read.
     read_failures: ReadFailures,
 }
@@ -107,7 +107,7 @@ impl Cache {
             settings,
             pool: Arc::default(),
             shards: Default::default(),
-            gate: RwLock::new(()),
+            gate: RmLock::default(),
             dirty: Mutex::default(),
             dirty_bytes: AtomicUsize::new(0),
             log: None,
@@ -115,7 +115,7 @@ impl Cache {
             flushing: Mutex::default(),
             started: Mutex::default(),
             landed: (Mutex::new(()), Condvar::new()),
-            failure: Mutex::default(),
+            failure: OnceLock::new(),
             read_failures: ReadFailures::default(),
         }
     }
@@ -181,11 +181,8 @@ impl Cache {
         let behind = self.dirty_bytes.load(Ordering::Relaxed) + data;
         if self.log.is_none() && behind > self.settings.dirty_limit_bytes {
             self.flush()?;
-        } else if data > self.settings.dirty_limit_bytes || self.pool.pending_streams() > PENDING_STREAMS {
-            // Streams that wait for a flush stay in memory with their owners. With a log, data that
-            // is written early shortens the next commit.
-            let streams = self.start_delayed()?;
-            self.land_delayed(&streams)?;
+        } else if self.holds_much(1) {
+            self.relieve_memory()?;
         } else if self.settings.data.start_bytes.is_some_and(|most| data > most) {
             self.start_early()?;
         }
@@ -199,6 +196,26 @@ impl Cache {
             return Ok(None);
         }
         Ok(Some(Tx::new(self, Some(gate), log_bytes, at_once)))
+    }
+
+    /// Returns true if there is more than so many `times` the delayed data that may be kept.
+    fn holds_much(&self, times: usize) -> bool {
+        self.pool.dirty_bytes() > times * self.settings.dirty_limit_bytes
+            || self.pool.pending_streams() > times * PENDING_STREAMS
+    }
+
+    /// Writes the delayed data, of which there is much. While another thread does, this one goes
+    /// on, up to twice as much.
+    ///
+    /// Streams that wait for a flush stay in memory with their owners. With a log, data that is
+    /// written early shortens the next commit.
+    fn relieve_memory(&self) -> Result<()> {
+        let one = if self.holds_much(2) { Some(self.started.lock()) } else { self.started.try_lock() };
+        if one.is_some() && self.holds_much(1) {
+            let streams = self.start_delayed()?;
+            self.land_delayed(&streams)?;
+        }
+        Ok(())
     }
 
     /// Returns the buffer of `len` bytes at byte `at`, read from the device if need be.
@@ -228,6 +245,9 @@ impl Cache {
 
     /// Reads the bytes of a slot from the device unless they are here.
     fn load(&self, slot: &Slot) -> Result<()> {
+        if slot.is_loaded() {
+            return Ok(());
+        }
         self.read_failures.note(slot.at(), slot.len(), slot.load(&*self.device))
     }
 
@@ -288,10 +308,8 @@ impl Cache {
 
     /// Drops the buffer at byte `at`, changed or not, and waits until no write of it is in flight.
     pub fn forget(&self, at: u64) {
-        let Some(slot) = self.shard(at).lock().remove(at) else { return };
-        if self.dirty.lock().remove(&at).is_some() {
-            self.dirty_bytes.fetch_sub(slot.len(), Ordering::Relaxed);
-        }
+        let Some(slot) = self.shard(at).write().remove(at) else { return };
+        self.note_clean(at);
         self.await_landing(&slot);
     }
 
@@ -303,7 +321,7 @@ impl Cache {
         }
     }
 
-    fn shard(&self, at: u64) -> &Mutex<Shard> {
+    fn shard(&self, at: u64) -> &RmLock<Shard> {
         // Fibonacci hashing: addresses are multiples of large powers of two.
         let hash = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
         &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
@@ -311,28 +329,21 @@ impl Cache {
 
     /// Returns the slot at byte `at`, if it is in memory.
     pub(crate) fn known(&self, at: u64) -> Option<Arc<Slot>> {
-        self.shard(at).lock().get(at)
+        self.shard(at).read().get(at)
     }
 
     /// Returns the slot at byte `at`, a new one if there is none, without reading it.
     fn slot(&self, at: u64, len: usize, seal: Option<&Arc<dyn Seal>>) -> Result<Arc<Slot>> {
         loop {
-            let other = {
-                let mut shard = self.shard(at).lock();
-                match shard.get(at) {
-                    Some(slot) if slot.len() == len => {
-                        slot.touch();
-                        return Ok(slot);
-                    }
-                    Some(slot) => slot,
-                    None => {
-                        let slot = Arc::new(Slot::new(at, len, self.sector(), seal.cloned()));
-                        shard.insert(slot.clone(), self.settings.capacity_bytes / SHARDS);
-                        return Ok(slot);
-                    }
-                }
-            };
-            self.resize_slot(&other, len)?;
+            let slot = self.known(at).unwrap_or_else(|| {
+                let fresh = || Arc::new(Slot::new(at, len, self.sector(), seal.cloned()));
+                self.shard(at).write().get_or_insert(at, fresh, self.settings.capacity_bytes / SHARDS)
+            });
+            if slot.len() == len {
+                slot.touch();
+                return Ok(slot);
+            }
+            self.resize_slot(&slot, len)?;
         }
     }
 
@@ -357,15 +368,42 @@ impl Cache {
             // The device has old bytes until a checkpoint, so the buffer must stay in memory.
             self.note_dirty(&slot);
         }
-        self.shard(at).lock().insert(slot, self.settings.capacity_bytes / SHARDS);
+        self.shard(at).write().insert(slot, self.settings.capacity_bytes / SHARDS);
         Ok(())
     }
 
     /// Notes a changed slot for the next flush.
     fn note_dirty(&self, slot: &Arc<Slot>) {
-        if self.dirty.lock().insert(slot.at(), slot.clone()).is_none() {
-            self.dirty_bytes.fetch_add(slot.len(), Ordering::Relaxed);
+        if slot.is_noted() {
+            return;
         }
+        let mut dirty = self.dirty.lock();
+        match dirty.insert(slot.at(), slot.clone()) {
+            None => _ = self.dirty_bytes.fetch_add(slot.len(), Ordering::Relaxed),
+            Some(former) => former.set_noted(false),
+        }
+        slot.set_noted(true);
+    }
+
+    /// Takes the slot at byte `at` from those that the next flush writes. Returns false if it is
+    /// none of them.
+    fn note_clean(&self, at: u64) -> bool {
+        let mut dirty = self.dirty.lock();
+        let Some(slot) = dirty.remove(&at) else { return false };
+        slot.set_noted(false);
+        self.dirty_bytes.fetch_sub(slot.len(), Ordering::Relaxed);
+        true
+    }
+
+    /// Takes all slots that the next flush writes, in the order of their addresses.
+    fn take_dirty(&self) -> Vec<Arc<Slot>> {
+        let mut dirty = self.dirty.lock();
+        self.dirty_bytes.store(0, Ordering::Relaxed);
+        let slots: Vec<_> = std::mem::take(&mut *dirty).into_values().collect();
+        for slot in &slots {
+            slot.set_noted(false);
+        }
+        slots
     }
 
     /// Returns an error if an earlier write failed. Every change begins with this check.
@@ -373,7 +411,7 @@ impl Cache {
     /// # Errors
     /// [`Error::Latched`].
     pub fn check(&self) -> Result<()> {
-        match &*self.failure.lock() {
+        match self.failure.get() {
             None => Ok(()),
             Some(reason) => {
                 Err(Error::Latched { device: self.device.info().name.clone(), reason: reason.to_string() })
@@ -390,10 +428,8 @@ impl Cache {
     }
 
     fn fail(&self, error: Error) -> Error {
-        let mut failure = self.failure.lock();
-        if failure.is_none() {
+        if self.failure.set(error.clone()).is_ok() {
             error!("{error}: no more changes are accepted");
-            *failure = Some(error.clone());
         }
         error
     }

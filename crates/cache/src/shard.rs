@@ -28,6 +28,20 @@ impl Shard {
         self.slots.get(&at).map(|(slot, _)| slot.clone())
     }
 
+    /// Returns the slot at byte `at`, a `fresh` one if there is none.
+    pub(crate) fn get_or_insert(
+        &mut self,
+        at: u64,
+        fresh: impl FnOnce() -> Arc<Slot>,
+        capacity_bytes: usize,
+    ) -> Arc<Slot> {
+        self.get(at).unwrap_or_else(|| {
+            let slot = fresh();
+            self.insert(slot.clone(), capacity_bytes);
+            slot
+        })
+    }
+
     /// Enters a slot, in place of one at the same address, and evicts unused ones until the shard
     /// holds at most `capacity_bytes`.
     pub(crate) fn insert(&mut self, slot: Arc<Slot>, capacity_bytes: usize) {

@@ -18,7 +18,7 @@ use crate::commit::LogState;
 use crate::settings::Naming;
 use crate::stream::{Space, Stream};
 use crate::{Cache, Error, Result};
-use spindle_clock::RwLockReadGuard;
+use spindle_clock::RmLockReadGuard;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Tx<'a> {
     /// Bytes of the log that its changes need.
     spent: Cell<usize>,
     /// None while a commit holds the gate exclusively.
-    _gate: Option<RwLockReadGuard<'a, ()>>,
+    _gate: Option<RmLockReadGuard<'a, ()>>,
 }
 
 /// A moment in a transaction that it can be rolled back to.
@@ -75,7 +75,7 @@ impl<'a> Tx<'a> {
     /// Returns a transaction that holds the gate, with `reserved` bytes of the log.
     pub(crate) fn new(
         cache: &'a Cache,
-        gate: Option<RwLockReadGuard<'a, ()>>,
+        gate: Option<RmLockReadGuard<'a, ()>>,
         reserved: usize,
         at_once: bool,
     ) -> Self {
@@ -227,6 +227,11 @@ impl<'a> Tx<'a> {
 
     fn push(&self, step: Step, former: &[u8]) {
         let mut undo = self.undo.borrow_mut();
+        if undo.steps.capacity() == 0 {
+            // For most operations.
+            undo.steps.reserve(16);
+            undo.bytes.reserve(1024);
+        }
         undo.steps.push(step);
         undo.bytes.extend_from_slice(former);
     }

@@ -50,6 +50,11 @@ impl Drop for Entered {
     }
 }
 
+/// Returns true if this thread is under a scheduler.
+pub(crate) fn is_scheduled() -> bool {
+    current().is_some()
+}
+
 /// Returns the scheduler of this thread.
 pub(crate) fn current() -> Option<Arc<dyn Scheduler>> {
     if SCHEDULED.load(Ordering::Relaxed) == 0 {

@@ -3,16 +3,38 @@
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
 use spindle_clock::{Mutex, RwLock};
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size in bytes of a lazily allocated chunk.
 const CHUNK: usize = 64 * 1024;
 
+/// Locks for the chunks, and for the transfers, which take turns.
+const SHARDS: usize = 16;
+
 /// A sparse device in memory: bytes that are not written, or only with zeros, take no memory.
 pub struct MemoryDevice {
     info: Info,
-    chunks: RwLock<HashMap<u64, Arc<[u8]>>>,
-    finished: Mutex<(u64, HashMap<u64, AlignedBuf>)>,
+    chunks: [Chunks; SHARDS],
+    /// The number of the last transfer.
+    last: AtomicU64,
+    finished: [Finished; SHARDS],
+}
+
+/// Some of the chunks, by number; alone in their cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+struct Chunks(RwLock<HashMap<u64, Arc<[u8]>>>);
+
+/// The buffers of some of the transfers, by number; alone in their cache lines.
+#[derive(Default)]
+#[repr(align(128))]
+struct Finished(Mutex<HashMap<u64, AlignedBuf>>);
+
+/// Returns the place of a number among those that take turns.
+fn turn(number: u64) -> usize {
+    usize::try_from(number % SHARDS as u64).expect("less than the number of locks")
 }
 
 impl MemoryDevice {
@@ -27,8 +49,9 @@ impl MemoryDevice {
                 sector_bytes: 512,
                 read_only: false,
             },
-            chunks: RwLock::default(),
-            finished: Mutex::default(),
+            chunks: Default::default(),
+            last: AtomicU64::default(),
+            finished: Default::default(),
         }
     }
 
@@ -51,8 +74,8 @@ impl MemoryDevice {
     /// Returns a copy of this device. Memory is shared until one of them is written to.
     #[must_use]
     pub fn branch(&self) -> Self {
-        let chunks = RwLock::new(self.chunks.read().clone());
-        Self { info: self.info.clone(), chunks, finished: Mutex::default() }
+        let chunks = self.chunks.each_ref().map(|chunks| Chunks(RwLock::new(chunks.0.read().clone())));
+        Self { info: self.info.clone(), chunks, last: AtomicU64::default(), finished: Default::default() }
     }
 
     /// Returns the content of the device.
@@ -81,9 +104,8 @@ impl MemoryDevice {
     }
 
     fn get(&self, offset: u64, buf: &mut [u8]) {
-        let chunks = self.chunks.read();
         for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
-            match chunks.get(&chunk) {
+            match self.chunks[turn(chunk)].0.read().get(&chunk) {
                 Some(bytes) => buf[at..at + n].copy_from_slice(&bytes[within..within + n]),
                 None => buf[at..at + n].fill(0),
             }
@@ -91,12 +113,12 @@ impl MemoryDevice {
     }
 
     fn put(&self, offset: u64, buf: &[u8]) {
-        let mut chunks = self.chunks.write();
         for (chunk, within, at, n) in Self::pieces(offset, buf.len()) {
+            let mut chunks = self.chunks[turn(chunk)].0.write();
             if !chunks.contains_key(&chunk) && buf[at..at + n].iter().all(|&byte| byte == 0) {
                 continue;
             }
-            let bytes = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into());
+            let bytes = chunks.entry(chunk).or_insert_with(|| repeat_n(0, CHUNK).collect());
             Arc::make_mut(bytes)[within..within + n].copy_from_slice(&buf[at..at + n]);
         }
     }
@@ -105,13 +127,15 @@ impl MemoryDevice {
 /// Devices are equal if they have the same size and content. Memory that they share is not read.
 impl PartialEq for MemoryDevice {
     fn eq(&self, other: &Self) -> bool {
-        let (ours, theirs) = (self.chunks.read().clone(), other.chunks.read().clone());
-        let same = |n: &u64| match (ours.get(n), theirs.get(n)) {
-            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,
-            (Some(one), None) | (None, Some(one)) => one.iter().all(|&byte| byte == 0),
-            (None, None) => true,
+        let alike = |(ours, theirs): (&Chunks, &Chunks)| {
+            let (ours, theirs) = (ours.0.read().clone(), theirs.0.read().clone());
+            ours.keys().chain(theirs.keys()).all(|n| match (ours.get(n), theirs.get(n)) {
+                (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,
+                (Some(one), None) | (None, Some(one)) => one.iter().all(|&byte| byte == 0),
+                (None, None) => true,
+            })
         };
-        self.info.size_bytes == other.info.size_bytes && ours.keys().chain(theirs.keys()).all(same)
+        self.info.size_bytes == other.info.size_bytes && self.chunks.iter().zip(&other.chunks).all(alike)
     }
 }
 
@@ -125,19 +149,14 @@ impl Device for MemoryDevice {
             Op::Read => self.read_at(request.offset, &mut request.buf)?,
             Op::Write => self.write_at(request.offset, &request.buf)?,
         }
-        let (next, finished) = &mut *self.finished.lock();
-        *next += 1;
-        finished.insert(*next, request.buf);
-        Ok(Ticket::new(*next))
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        self.finished[turn(number)].0.lock().insert(number, request.buf);
+        Ok(Ticket::new(number))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        Ok(self
-            .finished
-            .lock()
-            .1
-            .remove(&ticket.id())
-            .expect("each ticket is waited for once, on its device"))
+        let buf = self.finished[turn(ticket.id())].0.lock().remove(&ticket.id());
+        Ok(buf.expect("each ticket is waited for once, on its device"))
     }
 
     fn flush(&self) -> Result<()> {
@@ -147,10 +166,9 @@ impl Device for MemoryDevice {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.info.check(Op::Write, offset, len)?;
-        let mut chunks = self.chunks.write();
         for (chunk, _, _, n) in Self::pieces(offset, len) {
             if n == CHUNK {
-                chunks.remove(&chunk);
+                self.chunks[turn(chunk)].0.write().remove(&chunk);
             }
         }
         Ok(())

@@ -6,16 +6,12 @@
 //! successful barrier, by any function, and skips it only if nothing was.
 
 use crate::{AlignedBuf, Device, Info, Op, Request, Result, Ticket};
-use spindle_clock::Mutex;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A device with a count of the writes that no barrier has made durable.
 pub struct Tracked {
     inner: Arc<dyn Device>,
-    /// Tickets of writes in flight.
-    writes: Mutex<HashSet<u64>>,
     /// Number of completed writes.
     landed: AtomicU64,
     /// Number of completed writes that a barrier has made durable.
@@ -28,7 +24,7 @@ impl Tracked {
     #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let (landed, durable) = (AtomicU64::new(1), AtomicU64::new(0));
-        Self { inner, writes: Mutex::default(), landed, durable }
+        Self { inner, landed, durable }
     }
 }
 
@@ -38,18 +34,14 @@ impl Device for Tracked {
     }
 
     fn submit(&self, request: Request) -> Result<Ticket> {
-        let op = request.op;
-        let ticket = self.inner.submit(request)?;
-        if op == Op::Write {
-            self.writes.lock().insert(ticket.id());
-        }
-        Ok(ticket)
+        // The number of a write is odd.
+        let write = u64::from(request.op == Op::Write);
+        Ok(Ticket::new(self.inner.submit(request)?.id() << 1 | write))
     }
 
     fn wait(&self, ticket: Ticket) -> Result<AlignedBuf> {
-        let write = self.writes.lock().remove(&ticket.id());
-        let result = self.inner.wait(ticket);
-        if write {
+        let result = self.inner.wait(Ticket::new(ticket.id() >> 1));
+        if ticket.id() & 1 != 0 {
             // A failed write may have changed something, too.
             self.landed.fetch_add(1, Ordering::AcqRel);
         }

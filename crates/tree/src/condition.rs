@@ -25,7 +25,9 @@ pub enum Unreadable {
 pub struct Condition {
     read_only: AtomicBool,
     /// True once the superblock on the device says "in use".
-    marked: Mutex<bool>,
+    marked: AtomicBool,
+    /// Held while it is marked.
+    marking: Mutex<()>,
     damaged: AtomicBool,
     /// Metadata that the device could not read.
     unread: ReadFailures,
@@ -49,7 +51,8 @@ impl Condition {
     pub fn new(read_only: bool, unread: ReadFailures) -> Self {
         Self {
             read_only: read_only.into(),
-            marked: Mutex::new(false),
+            marked: false.into(),
+            marking: Mutex::default(),
             damaged: false.into(),
             unread,
             passed_over: Mutex::default(),
@@ -69,17 +72,20 @@ impl Condition {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
-        let mut marked = self.marked.lock();
-        if !*marked {
+        if self.is_marked() {
+            return Ok(());
+        }
+        let _one = self.marking.lock();
+        if !self.is_marked() {
             write()?;
-            *marked = true;
+            self.marked.store(true, Ordering::Release);
         }
         Ok(())
     }
 
     /// Returns true once the superblock on the device says "in use".
     pub fn is_marked(&self) -> bool {
-        *self.marked.lock()
+        self.marked.load(Ordering::Acquire)
     }
 
     /// Notes damage that an operation has met, so that the file system is not marked clean, and

@@ -6,11 +6,11 @@
 
 use crate::{Dinode, Number};
 use spindle_cache::{Restore, Stream};
-use spindle_clock::{Mutex, RwLock, Timestamp};
+use spindle_clock::{Mutex, RmLock, RwLock, Timestamp};
 use spindle_vfs::AtimePolicy;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// An inode in memory.
 pub struct Inode<N, D, X> {
@@ -21,10 +21,18 @@ pub struct Inode<N, D, X> {
     /// The device had it without links when it was read. Where a name leads to it, it is damaged,
     /// and no orphan: it is not freed because its last reference goes.
     pub(crate) read_without_links: bool,
+    /// References to it. Where the table has it, they keep it there.
+    references: AtomicU64,
     /// Its data in memory, if it is a file or a symbolic link.
     pub stream: Arc<Stream>,
     /// What its lock protects.
     pub state: RwLock<State<D, X>>,
+}
+
+impl<N, D, X> Inode<N, D, X> {
+    fn is_referenced(&self) -> bool {
+        self.references.load(Ordering::Acquire) > 0
+    }
 }
 
 /// The state of an inode, which its lock protects.
@@ -55,13 +63,8 @@ const SHARDS: usize = 16;
 /// Inodes in a shard before it is swept for the first time.
 const SWEEP_AT_LEAST: usize = 4096;
 
-struct Entry<N, D, X> {
-    inode: Arc<Inode<N, D, X>>,
-    references: u64,
-}
-
 struct Shard<N, D, X> {
-    entries: HashMap<N, Entry<N, D, X>>,
+    entries: HashMap<N, Arc<Inode<N, D, X>>>,
     /// Inodes at which the idle ones are dropped next: twice what the last sweep left, so that
     /// sweeping costs each new inode a constant.
     sweep_at: usize,
@@ -74,6 +77,12 @@ struct Shard<N, D, X> {
 pub struct Missing {
     /// What the shard had removed at that moment.
     removals: u64,
+}
+
+impl<N, D, X> Default for Shard<N, D, X> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST, removals: 0 }
+    }
 }
 
 impl<N: Number, D: Dinode, X> Shard<N, D, X> {
@@ -90,8 +99,9 @@ impl<N: Number, D: Dinode, X> Shard<N, D, X> {
         }
         let is_directory = di.is_directory();
         let state = RwLock::new(State { di, derived, nameable: false, atime_pending: Mutex::new(None) });
-        let inode = Arc::new(Inode { ino, is_directory, read_without_links, stream, state });
-        self.entries.insert(ino, Entry { inode: inode.clone(), references: 0 });
+        let references = AtomicU64::new(0);
+        let inode = Arc::new(Inode { ino, is_directory, read_without_links, references, stream, state });
+        self.entries.insert(ino, inode.clone());
         inode
     }
 
@@ -104,12 +114,12 @@ impl<N: Number, D: Dinode, X> Shard<N, D, X> {
     /// Drops the inodes that nobody uses.
     fn sweep(&mut self) {
         let before = self.entries.len();
-        self.entries.retain(|_, entry| {
-            entry.references > 0
-                || Arc::strong_count(&entry.inode) > 1
+        self.entries.retain(|_, inode| {
+            inode.is_referenced()
+                || Arc::strong_count(inode) > 1
                 // The cache holds streams with data that the device does not have.
-                || Arc::strong_count(&entry.inode.stream) > 1
-                || entry.inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
+                || Arc::strong_count(&inode.stream) > 1
+                || inode.state.try_read().is_none_or(|s| s.atime_pending.lock().is_some())
         });
         self.removals += (before - self.entries.len()) as u64;
         self.sweep_at = SWEEP_AT_LEAST.max(self.entries.len() * 2);
@@ -118,18 +128,17 @@ impl<N: Number, D: Dinode, X> Shard<N, D, X> {
 
 /// All inodes in memory, by number.
 pub struct InodeTable<N, D, X> {
-    shards: [Mutex<Shard<N, D, X>>; SHARDS],
+    shards: [RmLock<Shard<N, D, X>>; SHARDS],
 }
 
 impl<N: Number, D: Dinode, X> Default for InodeTable<N, D, X> {
     fn default() -> Self {
-        let shard = || Mutex::new(Shard { entries: HashMap::new(), sweep_at: SWEEP_AT_LEAST, removals: 0 });
-        Self { shards: std::array::from_fn(|_| shard()) }
+        Self { shards: Default::default() }
     }
 }
 
 impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
-    fn shard(&self, ino: N) -> &Mutex<Shard<N, D, X>> {
+    fn shard(&self, ino: N) -> &RmLock<Shard<N, D, X>> {
         let number: u64 = ino.into();
         &self.shards[usize::try_from(number % SHARDS as u64).unwrap_or(0)]
     }
@@ -139,9 +148,8 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
     /// # Errors
     /// [`Missing`] if it is not.
     pub fn find(&self, ino: N) -> Result<Arc<Inode<N, D, X>>, Missing> {
-        let shard = self.shard(ino).lock();
-        let found = shard.entries.get(&ino).map(|entry| entry.inode.clone());
-        found.ok_or(Missing { removals: shard.removals })
+        let shard = self.shard(ino).read();
+        shard.entries.get(&ino).cloned().ok_or(Missing { removals: shard.removals })
     }
 
     /// Enters an inode that was read after [`Self::find`] had returned `missing`, or returns the
@@ -155,9 +163,9 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
         derived: X,
         stream: Arc<Stream>,
     ) -> Option<Arc<Inode<N, D, X>>> {
-        let mut shard = self.shard(ino).lock();
-        if let Some(entry) = shard.entries.get(&ino) {
-            return Some(entry.inode.clone());
+        let mut shard = self.shard(ino).write();
+        if let Some(inode) = shard.entries.get(&ino) {
+            return Some(inode.clone());
         }
         let without_links = di.nlink() == 0;
         (shard.removals == missing.removals).then(|| shard.insert(ino, di, derived, stream, without_links))
@@ -166,44 +174,48 @@ impl<N: Number, D: Dinode, X> InodeTable<N, D, X> {
     /// Enters an inode that was just allocated, in the place of what is left of the number's former
     /// file.
     pub fn enter_new(&self, ino: N, di: D, derived: X, stream: Arc<Stream>) -> Arc<Inode<N, D, X>> {
-        let mut shard = self.shard(ino).lock();
+        let mut shard = self.shard(ino).write();
         shard.remove(ino);
         shard.insert(ino, di, derived, stream, false)
     }
 
     /// Takes a reference. The caller holds the inode's lock or that of a directory that names it.
     pub fn reference(&self, inode: &Arc<Inode<N, D, X>>) {
-        let mut shard = self.shard(inode.ino).lock();
-        let fresh = || Entry { inode: inode.clone(), references: 0 };
-        shard.entries.entry(inode.ino).or_insert_with(fresh).references += 1;
+        let shard = self.shard(inode.ino);
+        if let Some(known) = shard.read().entries.get(&inode.ino) {
+            known.references.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        let mut shard = shard.write();
+        let entered = shard.entries.entry(inode.ino).or_insert_with(|| inode.clone());
+        entered.references.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Gives references back, and returns the inode if these were the last.
     pub fn release(&self, ino: N, count: u64) -> Option<Arc<Inode<N, D, X>>> {
-        let mut shard = self.shard(ino).lock();
-        let entry = shard.entries.get_mut(&ino)?;
-        entry.references = entry.references.saturating_sub(count);
-        (entry.references == 0).then(|| entry.inode.clone())
+        let shard = self.shard(ino).read();
+        let inode = shard.entries.get(&ino)?;
+        let less = |references: u64| Some(references.saturating_sub(count));
+        let before = inode.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        before.is_ok_and(|before| before <= count).then(|| inode.clone())
     }
 
     /// Returns true if there are references to an inode.
     pub fn is_referenced(&self, ino: N) -> bool {
-        self.shard(ino).lock().entries.get(&ino).is_some_and(|entry| entry.references > 0)
+        self.shard(ino).read().entries.get(&ino).is_some_and(|inode| inode.is_referenced())
     }
 
     /// Drops an inode that was freed, unless its number has been given to another file meanwhile.
     pub fn drop_freed(&self, freed: &Arc<Inode<N, D, X>>) {
-        let mut shard = self.shard(freed.ino).lock();
-        if shard.entries.get(&freed.ino).is_some_and(|entry| Arc::ptr_eq(&entry.inode, freed)) {
+        let mut shard = self.shard(freed.ino).write();
+        if shard.entries.get(&freed.ino).is_some_and(|inode| Arc::ptr_eq(inode, freed)) {
             shard.remove(freed.ino);
         }
     }
 
     /// Returns all inodes in memory, in the order of their numbers.
     pub fn all(&self) -> Vec<Arc<Inode<N, D, X>>> {
-        let of = |shard: &Mutex<Shard<N, D, X>>| {
-            shard.lock().entries.values().map(|entry| entry.inode.clone()).collect::<Vec<_>>()
-        };
+        let of = |shard: &RmLock<Shard<N, D, X>>| shard.read().entries.values().cloned().collect::<Vec<_>>();
         let mut all: Vec<_> = self.shards.iter().flat_map(of).collect();
         all.sort_unstable_by_key(|inode| inode.ino);
         all

@@ -61,6 +61,10 @@ struct State {
     reader: Reader,
     delay: Delay,
     extents: Extents,
+    /// The pool knows the stream.
+    known: bool,
+    /// It is among the pool's pending streams.
+    pending: bool,
 }
 
 /// Blocks of the file that are being read.
@@ -116,7 +120,8 @@ impl Stream {
 
     fn remove(&self, state: &mut State, block: u64) {
         if let Some(mut page) = state.pages.remove(&block) {
-            self.pool.gone(self.id, block, page.charge());
+            let last = state.pages.is_empty() && std::mem::take(&mut state.known);
+            self.pool.gone(self.id, block, page.charge(), last);
             self.pool.cleaned(page.sent(None));
         }
     }
@@ -125,8 +130,10 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        let charges = state.pages.iter().map(|(&block, page)| (block, page.charge()));
-        self.pool.leave(self.id, charges);
+        if state.known {
+            let charges = state.pages.iter().map(|(&block, page)| (block, page.charge()));
+            self.pool.leave(self.id, charges);
+        }
     }
 }
 
@@ -143,8 +150,8 @@ impl Cache {
             Some(bytes) => (bytes / block.max(1)) as u64,
             None => u64::from(maxcontig),
         };
-        self.pool.enter(|id| Stream {
-            id,
+        Arc::new(Stream {
+            id: self.pool.number(),
             block,
             cluster: cluster.min(most as u64).max(1),
             pool: self.pool.clone(),

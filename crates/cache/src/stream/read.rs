@@ -294,7 +294,7 @@ impl Cache {
     }
 
     /// Turns the blocks of a read that has ended into pages.
-    fn arrive(&self, stream: &Stream, read: &Arrival, buf: Option<&Arc<AlignedBuf>>) {
+    fn arrive(&self, stream: &Arc<Stream>, read: &Arrival, buf: Option<&Arc<AlignedBuf>>) {
         let mut state = stream.lock();
         let known = state.reads.len();
         state.reads.retain(|other| !Arc::ptr_eq(&other.flight, &read.flight));
@@ -308,7 +308,7 @@ impl Cache {
             let charge = self.charge(stream, block, len);
             let address = read.at + start as u64;
             state.pages.insert(block, Page::arrived(address, buf.clone(), start, len, charge));
-            stream.pool.holds(stream.id, block, 0, charge);
+            stream.pool.holds(stream, &mut state.known, block, 0, charge);
         }
     }
 

@@ -106,12 +106,13 @@ impl Cache {
         self.read_around(page, at, &part, &around)?;
         page.fill(part.clone()).copy_from_slice(data);
         stream.pool.dirtied(page.changed(at));
-        stream.pool.holds(stream.id, block, page.recharge(charge), charge);
+        let before = page.recharge(charge);
+        stream.pool.holds(stream, &mut state.known, block, before, charge);
         state.extents.enter(Mapped { block, count: 1, at }, stream.block_bytes());
-        let ready = state.delay.wrote(block, part.end == stream.block, stream.cluster);
-        drop(state);
-        stream.pool.pend(stream);
-        Ok(ready)
+        if !std::mem::replace(&mut state.pending, true) {
+            stream.pool.pend(stream);
+        }
+        Ok(state.delay.wrote(block, part.end == stream.block, stream.cluster))
     }
 
     /// Returns the range of a block that must be in memory when `part` of it is: all of it if data
@@ -265,10 +266,15 @@ impl Cache {
 
     /// Waits for all writes of a stream that are in flight.
     pub(crate) fn land_writes(&self, stream: &Stream) -> Result<()> {
+        self.landed(stream).map(drop)
+    }
+
+    /// Waits for all writes of a stream that are in flight, and returns the stream locked.
+    fn landed<'a>(&self, stream: &'a Stream) -> Result<MutexGuard<'a, State>> {
         loop {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);
-            let Some(flight) = state.oldest_write() else { return Ok(()) };
+            let Some(flight) = state.oldest_write() else { return Ok(state) };
             drop(state);
             flight.land().map_err(|error| self.fail(error))?;
         }
@@ -291,7 +297,7 @@ impl Cache {
             let mut state = stream.lock();
             stream.retire(&mut state, self.settings.data.keep);
             let Some(page) = state.pages.get_mut(&block) else {
-                stream.pool.gone(stream.id, block, 0);
+                stream.pool.gone(stream.id, block, 0, false);
                 return Ok(());
             };
             if page.is_dirty() {
@@ -347,9 +353,9 @@ impl Cache {
     /// Waits for everything that [`Self::start_delayed`] has started.
     pub(crate) fn land_delayed(&self, streams: &[Arc<Stream>]) -> Result<()> {
         for stream in streams {
-            self.land_writes(stream)?;
-            let state = stream.lock();
-            let settled = (!state.is_pending()).then(|| self.pool.settled(stream));
+            let mut state = self.landed(stream)?;
+            state.pending = state.is_pending();
+            let settled = (!state.pending).then(|| self.pool.settled(stream));
             drop(state);
             drop(settled);
         }

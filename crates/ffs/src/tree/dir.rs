@@ -359,9 +359,13 @@ impl Ffs {
         let (buffer, base, range) = self.chunk_of(ino, di, chunk_no as u64 * chunk_bytes)?;
         let place = {
             let mut block = self.volume.change(tx, &buffer)?;
-            let all: Vec<_> =
-                entries(self.layout(), ino, base, &block[range.clone()]).collect::<Result<_>>()?;
-            let host = all.iter().find(|e| e.slack() >= need).ok_or_else(|| {
+            let mut host = None;
+            for entry in entries(self.layout(), ino, base, &block[range.clone()]) {
+                // Nothing is entered into a chunk of which a part cannot be read.
+                let entry = entry?;
+                host = host.or((entry.slack() >= need).then_some(entry));
+            }
+            let host = host.ok_or_else(|| {
                 Error::corrupt(
                     "less room than its index says",
                     format!("directory inode {ino}, offset {base}"),
@@ -409,19 +413,25 @@ impl Ffs {
         let room = {
             let mut block = self.volume.change(tx, &buffer)?;
             // What comes behind damage does not matter to what stands before it.
-            let all: Vec<_> =
-                entries(self.layout(), ino, base, &block[range.clone()]).map_while(Result::ok).collect();
-            let n = all.iter().position(|e| e.place == place).ok_or_else(|| {
-                Error::corrupt("an entry has gone", format!("directory inode {ino}, offset {place}"))
-            })?;
-            let (at, reclen) = (index(place - base), all[n].reclen);
+            let mut all = entries(self.layout(), ino, base, &block[range.clone()]).map_while(Result::ok);
+            let mut before: Option<Entry> = None;
+            let reclen = loop {
+                let entry = all.next().ok_or_else(|| {
+                    Error::corrupt("an entry has gone", format!("directory inode {ino}, offset {place}"))
+                })?;
+                if entry.place == place {
+                    break entry.reclen;
+                }
+                before = Some(entry);
+            };
+            drop(all);
+            let at = index(place - base);
             let chunk = block.bytes_mut(range);
-            if n == 0 {
-                write_entry(self.layout(), &mut chunk[at..], 0, reclen, None);
-            } else {
-                let before = &all[n - 1];
+            if let Some(before) = before {
                 chunk[at..at + reclen].fill(0);
                 put_reclen(self.layout(), &mut chunk[index(before.place - base)..], before.reclen + reclen);
+            } else {
+                write_entry(self.layout(), &mut chunk[at..], 0, reclen, None);
             }
             self.room_of(ino, base, chunk)
         };

@@ -23,12 +23,20 @@ use spindle_cache::{Buffer, BufferMut, Seal};
 use spindle_clock::{Mutex, Work};
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::{Error, Privilege, Result};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// The lock of each group, and its map once it has been checked.
+/// What belongs to the groups in memory.
 pub(crate) struct Groups {
-    maps: Vec<Mutex<Option<Arc<GroupMap>>>>,
+    groups: Vec<GroupInMemory>,
     seal: Option<Arc<dyn Seal>>,
+}
+
+#[derive(Default)]
+struct GroupInMemory {
+    /// Held from a look at the group to the change that follows from it.
+    lock: Mutex<()>,
+    /// Its map, once it has been checked.
+    map: OnceLock<Box<GroupMap>>,
 }
 
 impl Groups {
@@ -36,7 +44,7 @@ impl Groups {
         let seal = hashed.then(|| -> Arc<dyn Seal> {
             Arc::new(GroupSeal { cgsize: layout.fs_cgsize as usize, endian: layout.endian })
         });
-        Self { maps: (0..layout.fs_ncg).map(|_| Mutex::new(None)).collect(), seal }
+        Self { groups: (0..layout.fs_ncg).map(|_| GroupInMemory::default()).collect(), seal }
     }
 }
 
@@ -70,9 +78,10 @@ impl Volume {
     }
 
     /// Returns the checked map of a group, from the block on the first call.
-    fn group_map(&self, cgx: u32, known: &mut Option<Arc<GroupMap>>, block: &[u8]) -> Result<Arc<GroupMap>> {
-        if let Some(map) = known {
-            return Ok(map.clone());
+    fn group_map(&self, cgx: u32, block: &[u8]) -> Result<&GroupMap> {
+        let known = &self.groups.groups[cgx as usize].map;
+        if let Some(map) = known.get() {
+            return Ok(map);
         }
         if self.groups.seal.is_some() {
             let recorded = Cg::decode(block, self.layout.endian).cg_ckhash;
@@ -84,9 +93,8 @@ impl Volume {
                 ));
             }
         }
-        let map = Arc::new(GroupMap::check(&self.layout, block, cgx)?);
-        *known = Some(map.clone());
-        Ok(map)
+        let map = GroupMap::check(&self.layout, block, cgx)?;
+        Ok(known.get_or_init(|| map.into()))
     }
 
     /// Looks at a group under its lock with `look`, and if that finds something, changes it with
@@ -111,12 +119,12 @@ impl Volume {
         change: impl FnOnce(&mut GroupMut<'_, BufferMut<'_>>, L) -> (Csum, C),
         then: impl FnOnce(&Buffer<'_>, C) -> Result<R>,
     ) -> Result<Option<R>> {
-        let mut known = self.groups.maps[cgx as usize].lock();
+        let _one = self.groups.groups[cgx as usize].lock.lock();
         let buffer = self.group_buffer(cgx)?;
         let (map, found) = {
             let block = buffer.read();
-            let map = self.group_map(cgx, &mut known, &block)?;
-            let found = look(Group::new(&self.layout, &map, &block), &map)?;
+            let map = self.group_map(cgx, &block)?;
+            let found = look(Group::new(&self.layout, map, &block), map)?;
             (map, found)
         };
         let Some(found) = found else { return Ok(None) };
@@ -124,7 +132,7 @@ impl Volume {
         let summary = Summaries::buffer(&self.layout, &self.cache, cgx)?;
         let (counts, result) = {
             let mut block = buffer.write_shared(tx);
-            let mut group = GroupMut::new(&self.layout, &map, &mut block);
+            let mut group = GroupMut::new(&self.layout, map, &mut block);
             group.set_time(self.clock.now().secs);
             change(&mut group, found)
         };
@@ -132,19 +140,25 @@ impl Volume {
         then(&buffer, result).map(Some)
     }
 
-    /// Reads a group without changing it.
+    /// Reads a group without changing it, as it is before or after each change.
     pub(crate) fn view_group<R>(&self, cgx: u32, look: impl FnOnce(Group<'_>) -> R) -> Result<R> {
-        let mut known = self.groups.maps[cgx as usize].lock();
         let buffer = self.group_buffer(cgx)?;
         let block = buffer.read();
-        let map = self.group_map(cgx, &mut known, &block)?;
-        Ok(look(Group::new(&self.layout, &map, &block)))
+        let map = self.group_map(cgx, &block)?;
+        Ok(look(Group::new(&self.layout, map, &block)))
+    }
+
+    /// Returns where the parts of a group's block are.
+    fn map_of(&self, cgx: u32) -> Result<&GroupMap> {
+        match self.groups.groups[cgx as usize].map.get() {
+            Some(map) => Ok(map),
+            None => self.group_map(cgx, &self.group_buffer(cgx)?.read()),
+        }
     }
 
     /// Returns the fragments that are free in the maps.
     pub(crate) fn free_frags_now(&self) -> i64 {
-        let total = self.summaries.total();
-        total.cs_nbfree.saturating_mul(self.layout.fs_frag.into()).saturating_add(total.cs_nffree)
+        self.summaries.free_frags()
     }
 
     /// Returns the fragments left for a caller, after the reserve.
@@ -333,11 +347,12 @@ impl Volume {
     pub(crate) fn sectors_to_free(&self, at: Frag, count: u64) -> Result<Vec<MapSector>> {
         let layout = &self.layout;
         let size = self.sector();
-        let mut sectors = Vec::new();
+        // What a part of a group takes, unless it is long.
+        let mut sectors = Vec::with_capacity(8);
         for Part { cgx, first, last, .. } in self.by_groups(at, count) {
             let of_summary = cgx as usize * Csum::SIZE / size;
             sectors.push(MapSector::Summary(of_summary));
-            let map = self.view_group(cgx, |group| group.map().clone())?;
+            let map = self.map_of(cgx)?;
             let mut add = |bytes: std::ops::Range<usize>| {
                 let range = bytes.start / size..bytes.end.div_ceil(size);
                 sectors.extend(range.map(|sector| MapSector::Group(cgx, sector)));

@@ -14,12 +14,12 @@
 use super::Volume;
 use super::alloc::Part;
 use super::intervals::Intervals;
-use super::tx::MapSector;
+use super::tx::MapSectors;
 use crate::format::units::Frag;
 use crate::log::wapbl::OrphanChanges;
 use spindle_clock::Mutex;
 use spindle_vfs::{Error, Result};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +36,7 @@ pub(crate) struct PendingCommit {
 struct Freed {
     runs: Intervals,
     /// The sectors of the maps that will change, for which room in the log is claimed.
-    sectors: HashSet<MapSector>,
+    sectors: MapSectors,
 }
 
 /// Inodes without names.

@@ -9,9 +9,15 @@ use spindle_cache::{Buffer, Cache, Tx};
 use spindle_clock::Mutex;
 use spindle_ondisk::{Endian, Field};
 use spindle_vfs::Result;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 pub(crate) struct Summaries {
     state: Mutex<State>,
+    /// Fragments of a block.
+    frag: u32,
+    /// The free fragments, also those of free blocks; changed with the counts locked, and read
+    /// without.
+    free_frags: AtomicI64,
 }
 
 struct State {
@@ -41,7 +47,14 @@ impl Summaries {
         for cs in &groups {
             add(&mut total, *cs);
         }
-        Ok(Self { state: Mutex::new(State { groups, total }) })
+        let frag = layout.fs_frag;
+        let free_frags = total.cs_nbfree.saturating_mul(frag.into()).saturating_add(total.cs_nffree);
+        Ok(Self { state: Mutex::new(State { groups, total }), frag, free_frags: free_frags.into() })
+    }
+
+    /// Returns the free fragments of the whole file system, also those of free blocks.
+    pub(crate) fn free_frags(&self) -> i64 {
+        self.free_frags.load(Ordering::Relaxed)
     }
 
     /// Returns the counts of the whole file system.
@@ -86,6 +99,8 @@ impl Summaries {
         cs.cs_nffree = cs.cs_nffree.wrapping_add(change.cs_nffree);
         let now = *cs;
         add(&mut state.total, change);
+        let frags = i64::from(change.cs_nbfree) * i64::from(self.frag) + i64::from(change.cs_nffree);
+        self.free_frags.fetch_add(frags, Ordering::Relaxed);
         now.put(buffer.write_shared(tx).bytes_mut(*at..at + Csum::SIZE), endian);
     }
 }

@@ -19,11 +19,11 @@ use crate::quota::store::Pen;
 use crate::quota::table::{Charged, Quotas, Warning};
 use crate::volume::intervals::Intervals;
 use crate::volume::snapshot::SNAPSHOT_SECTORS;
+use foldhash::HashSet;
 use spindle_cache::{Restore, Savepoint, Stream};
-use spindle_clock::RwLockReadGuard;
+use spindle_clock::RmLockReadGuard;
 use spindle_vfs::{Error, Result};
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Tx<'a> {
     cache: spindle_cache::Tx<'a>,
     effects: RefCell<Effects>,
     /// No snapshot is taken meanwhile.
-    _changes: RwLockReadGuard<'a, ()>,
+    _changes: RmLockReadGuard<'a, ()>,
 }
 
 /// The effects of a transaction other than changed bytes.
@@ -54,7 +54,7 @@ struct Effects {
     /// The fragments among it.
     freed: Intervals,
     /// Sectors of the maps that will change when it is entered there.
-    claimed: HashSet<MapSector>,
+    claimed: MapSectors,
     /// Snapshots whose inodes were stored.
     pointers: Vec<u32>,
     /// File data has another place now, although its inode may be as it was.
@@ -99,6 +99,9 @@ pub(crate) enum MapSector {
     /// A sector of the device that has a pointer or the inode of a snapshot, by number.
     Snapshot(u64),
 }
+
+/// Sectors of the maps.
+pub(crate) type MapSectors = HashSet<MapSector>;
 
 /// A moment in a transaction that it can be rolled back to.
 pub(crate) struct Mark {

@@ -40,7 +40,7 @@ use crate::format::dinode::Dinode;
 use crate::format::ondisk::{NDADDR, NIADDR, SF_SNAPSHOT, SNAPSHOT_MARKS};
 use crate::format::units::{Frag, Lbn, index};
 use spindle_cache::{Buffer, BufferMut, Epoch};
-use spindle_clock::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use spindle_clock::{Mutex, MutexGuard, RmLock, RmLockReadGuard, RwLock, RwLockReadGuard};
 use spindle_device::AlignedBuf;
 use spindle_vfs::{Error, Privilege, Result};
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ pub(crate) struct Snapshots {
     live: AtomicUsize,
     state: Mutex<State>,
     /// Held shared by each transaction, exclusively while a snapshot is taken.
-    changes: RwLock<()>,
+    changes: RmLock<()>,
     /// Held shared by who has to rely on it through several transactions that no snapshot is taken;
     /// before [`Self::changes`].
     long: RwLock<()>,
@@ -143,7 +143,7 @@ impl Snapshots {
     }
 
     /// Keeps them from being taken during a transaction.
-    pub(super) fn enter(&self) -> RwLockReadGuard<'_, ()> {
+    pub(super) fn enter(&self) -> RmLockReadGuard<'_, ()> {
         self.changes.read()
     }
 

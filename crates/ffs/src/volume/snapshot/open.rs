@@ -4,7 +4,7 @@ use super::{Pointers, Snapshots, State};
 use crate::format::dialect::Dialect;
 use crate::format::units::{Frag, Lbn};
 use crate::volume::Volume;
-use spindle_clock::{Mutex, RwLock};
+use spindle_clock::{Mutex, RmLock, RwLock};
 use spindle_vfs::{Error, Objection, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -74,7 +74,7 @@ impl Volume {
         self.snapshots = Snapshots {
             live: AtomicUsize::new(live.len()),
             state: Mutex::new(State { live, ..State::default() }),
-            changes: RwLock::default(),
+            changes: RmLock::default(),
             long: RwLock::default(),
         };
         Ok(Ok(()))
