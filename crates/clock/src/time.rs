@@ -63,6 +63,8 @@ pub enum Work {
     Request,
     /// Handling the device's interrupt at the end of a transfer.
     Interrupt,
+    /// A request of the kernel to a daemon that serves a file system, and its answer.
+    Trip,
 }
 
 /// A source of time.

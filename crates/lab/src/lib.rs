@@ -14,11 +14,13 @@
 
 pub mod advice;
 mod bench;
+pub mod beside;
 pub mod calibrate;
 pub mod drives;
 mod error;
 mod experiment;
 mod experiments;
+pub mod kernel;
 pub mod measured;
 pub mod population;
 pub mod replay;

@@ -9,6 +9,7 @@ use crate::bench::era;
 use crate::bench::machine::Machine;
 use crate::bench::subject::{Disk, Kind};
 use crate::drives::wear_rows;
+use crate::kernel::{Kernel, Trips};
 use crate::{Error, Outcome, Result};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
@@ -41,6 +42,8 @@ pub struct Files<'a> {
     clock: &'a dyn Clock,
     root: Ino,
     directories: HashMap<String, Ino>,
+    /// The kernel above the file system, if it is a mount.
+    kernel: Option<Kernel>,
     /// Zeros, for which the memory behind a modelled disk takes no space.
     buffer: Vec<u8>,
 }
@@ -74,7 +77,13 @@ impl<'a> Files<'a> {
             found => found?.ino,
         };
         fs.forget(root, 1);
-        Ok(Self { fs, clock, root, directories: HashMap::new(), buffer: Vec::new() })
+        Ok(Self { fs, clock, root, directories: HashMap::new(), kernel: None, buffer: Vec::new() })
+    }
+
+    /// Puts a kernel in front, as on a mount.
+    #[must_use]
+    pub fn behind(self, kernel: Kernel) -> Self {
+        Self { kernel: Some(kernel), ..self }
     }
 
     fn directory(&mut self, name: Name) -> spindle_vfs::Result<Ino> {
@@ -99,6 +108,29 @@ impl<'a> Files<'a> {
         Ok(ino)
     }
 
+    /// Notes what a kernel in front does, and lets the time of its requests pass.
+    fn note(&mut self, done: impl FnOnce(&mut Kernel) -> Trips) {
+        let trips = self.kernel.as_mut().map_or(0, done);
+        (0..trips).for_each(|_| self.clock.work(Work::Trip));
+    }
+
+    /// Reads from the file system what a read of a program asks of it; returns the bytes that the
+    /// program gets.
+    fn fetch(&mut self, ino: Ino, position: u64, bytes: usize) -> spindle_vfs::Result<usize> {
+        let Self { fs, clock, kernel, buffer, .. } = self;
+        let mut read = |position, bytes: usize| {
+            buffer.resize(buffer.len().max(bytes), 0);
+            fs.read(ino, position, &mut buffer[..bytes])
+        };
+        let Some(kernel) = kernel else { return read(position, bytes) };
+        let size = fs.getattr(ino)?.size;
+        for missing in kernel.read(ino, size, position, bytes as u64) {
+            clock.work(Work::Trip);
+            read(missing.start, usize::try_from(missing.end - missing.start).unwrap_or(usize::MAX))?;
+        }
+        Ok(usize::try_from(size.saturating_sub(position)).unwrap_or(usize::MAX).min(bytes))
+    }
+
     /// Makes a call of a program about a file with a name.
     fn call<R>(
         &mut self,
@@ -110,18 +142,18 @@ impl<'a> Files<'a> {
         work(self.fs, directory).map_err(|e| named(name, &e))
     }
 
-    /// Makes a call of a program about a file that is there.
+    /// Makes a call of a program about a file that is there; returns the file.
     fn on_file(
         &mut self,
         name: Name,
         work: impl FnOnce(&dyn FileSystem, Ino) -> spindle_vfs::Result<()>,
-    ) -> spindle_trace::Result<()> {
+    ) -> spindle_trace::Result<Ino> {
         let leaf = name.leaf();
         self.call(name, |fs, directory| {
             let ino = fs.lookup(directory, leaf.as_bytes())?.ino;
             let done = work(fs, ino);
             fs.forget(ino, 1);
-            done
+            done.map(|()| ino)
         })
     }
 }
@@ -146,14 +178,17 @@ impl Target for Files<'_> {
             }
             Ok(ino)
         })?;
+        self.note(|kernel| match mode {
+            OpenMode::Existing => kernel.opened(ino),
+            OpenMode::Truncated => kernel.opened(ino) + kernel.truncated(ino, 0),
+            OpenMode::New => kernel.created(ino),
+        });
         Ok((ino, name))
     }
 
     fn read(&mut self, open: &mut (Ino, Name), position: u64, bytes: usize) -> spindle_trace::Result<usize> {
         self.clock.work(Work::Call);
-        self.buffer.resize(self.buffer.len().max(bytes), 0);
-        let read =
-            self.fs.read(open.0, position, &mut self.buffer[..bytes]).map_err(|e| named(open.1, &e))?;
+        let read = self.fetch(open.0, position, bytes).map_err(|e| named(open.1, &e))?;
         self.clock.work(Work::Copy { bytes: read as u64 });
         Ok(read)
     }
@@ -164,12 +199,17 @@ impl Target for Files<'_> {
         self.buffer.resize(self.buffer.len().max(bytes), 0);
         match self.fs.write(open.0, position, &self.buffer[..bytes], Privilege::User) {
             Ok(written) if written < bytes => Err(named(open.1, &spindle_vfs::Error::NoSpace)),
-            done => done.map(drop).map_err(|e| named(open.1, &e)),
+            done => {
+                done.map_err(|e| named(open.1, &e))?;
+                self.note(|kernel| kernel.wrote(open.0, position, bytes as u64));
+                Ok(())
+            }
         }
     }
 
     fn sync(&mut self, open: &mut (Ino, Name)) -> spindle_trace::Result<()> {
         self.clock.work(Work::Call);
+        self.note(|_| 1);
         self.fs.fsync(open.0, false).map_err(|e| named(open.1, &e))
     }
 
@@ -180,20 +220,31 @@ impl Target for Files<'_> {
     }
 
     fn truncate(&mut self, name: Name, size: u64) -> spindle_trace::Result<()> {
-        self.on_file(name, |fs, ino| cut(fs, ino, size))
+        let ino = self.on_file(name, |fs, ino| cut(fs, ino, size))?;
+        self.note(|kernel| kernel.truncated(ino, size));
+        Ok(())
     }
 
     fn stat(&mut self, name: Name) -> spindle_trace::Result<()> {
-        self.on_file(name, |fs, ino| fs.getattr(ino).map(drop))
+        let ino = self.on_file(name, |fs, ino| fs.getattr(ino).map(drop))?;
+        self.note(|kernel| kernel.asked(ino));
+        Ok(())
     }
 
     fn change(&mut self, name: Name) -> spindle_trace::Result<()> {
         let times = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
-        self.on_file(name, |fs, ino| fs.setattr(ino, &times, Privilege::User).map(drop))
+        let ino = self.on_file(name, |fs, ino| fs.setattr(ino, &times, Privilege::User).map(drop))?;
+        self.note(|kernel| kernel.looked_up(ino) + 1);
+        Ok(())
     }
 
     fn remove(&mut self, name: Name) -> spindle_trace::Result<()> {
         let leaf = name.leaf();
+        if self.kernel.is_some() {
+            // A kernel knows the file of a name before it removes it.
+            let ino = self.on_file(name, |_, _| Ok(()))?;
+            self.note(|kernel| kernel.removed(ino));
+        }
         self.call(name, |fs, directory| fs.unlink(directory, leaf.as_bytes()))
     }
 
@@ -208,7 +259,9 @@ impl Target for Files<'_> {
                 spindle_vfs::RenameMode::Replace,
                 Privilege::User,
             )
-        })
+        })?;
+        self.note(|_| 2);
+        Ok(())
     }
 }
 

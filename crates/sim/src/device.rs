@@ -222,7 +222,8 @@ impl Drive {
 }
 
 impl Tally {
-    fn note(&mut self, transfer: &Transfer, service: &Service, now: Time) {
+    /// Counts a transfer that is started at `now`.
+    pub(crate) fn note(&mut self, transfer: &Transfer, service: &Service, now: Time) {
         let sectors = u64::from(transfer.sectors);
         let (transfers, moved) = match transfer.op {
             Op::Read => (&mut self.reads, &mut self.sectors_read),

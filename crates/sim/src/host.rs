@@ -39,6 +39,10 @@ pub struct Spec {
     /// Giving up a block in memory for another, in microseconds.
     #[serde(deserialize_with = "figure")]
     pub reclaim_us: f64,
+    /// A request to a daemon that serves a file system, and its answer, in microseconds; 0 where
+    /// file systems are in the kernel.
+    #[serde(default, deserialize_with = "figure")]
+    pub trip_us: f64,
 }
 
 /// The price list of a host.
@@ -53,6 +57,7 @@ pub struct Host {
     interrupt: Time,
     fault: Time,
     reclaim: Time,
+    trip: Time,
 }
 
 impl Host {
@@ -82,6 +87,7 @@ impl Host {
             interrupt: time("host.interrupt_us", spec.interrupt_us)?,
             fault: time("host.fault_us", spec.fault_us)?,
             reclaim: time("host.reclaim_us", spec.reclaim_us)?,
+            trip: time("host.trip_us", spec.trip_us)?,
         })
     }
 
@@ -104,6 +110,7 @@ impl Host {
             Work::Reclaim => self.reclaim,
             Work::Request => self.request,
             Work::Interrupt => self.interrupt,
+            Work::Trip => self.trip,
         }
     }
 }

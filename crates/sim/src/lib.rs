@@ -15,6 +15,7 @@ pub mod host;
 pub mod preset;
 mod queue;
 mod scheduler;
+mod slowed;
 mod time;
 
 pub use clock::HostClock;
@@ -22,4 +23,5 @@ pub use commands::Commands;
 pub use device::{DriveDevice, Tally};
 pub use queue::{Discipline, Queue, Transfer};
 pub use scheduler::Simulation;
+pub use slowed::SlowedDevice;
 pub use time::Time;

@@ -43,6 +43,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("super-eagle", include_str!("../presets/super-eagle.toml")),
     ("sparcstation-1", include_str!("../presets/sparcstation-1.toml")),
     ("today", include_str!("../presets/today.toml")),
+    ("today-mounted", include_str!("../presets/today-mounted.toml")),
     ("unisys-7000-51", include_str!("../presets/unisys-7000-51.toml")),
     ("vax-11-750", include_str!("../presets/vax-11-750.toml")),
     ("vax-11-780", include_str!("../presets/vax-11-780.toml")),

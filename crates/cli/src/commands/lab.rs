@@ -1,5 +1,6 @@
 //! `spindle lab`
 
+mod beside;
 mod calibrate;
 mod disksim;
 
@@ -75,6 +76,15 @@ enum Action {
     },
     /// Run DiskSim's drives with the traces of their validation, and compare
     Disksim(disksim::Args),
+    /// Compare what the simulation says of traces with a real mount
+    ///
+    /// The file system is made, with the files that were there before the trace, and the calls of
+    /// the trace are done twice: in a simulation, as "spindle advise" does them, and on a real
+    /// mount on this machine, on a disk in memory that takes as long as the modelled one. Both
+    /// begin with the same bytes. The table has what both made the disk do, and the ratio of the
+    /// prediction to the reality. Run it as root, whose mounts read ahead as far as the simulated
+    /// ones. An interrupt leaves the directory of the mount in the directory for temporary files.
+    Beside(beside::Args),
     /// Measure a solid-state disk, and print a preset of it
     Calibrate(calibrate::Args),
     /// Run all experiments
@@ -124,6 +134,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::List { json } => list(*json),
         Action::Presets { json, wanted } => presets(*json, wanted),
         Action::Disksim(args) => disksim::run(args),
+        Action::Beside(args) => beside::run(args),
         Action::Calibrate(args) => calibrate::run(args),
         Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
         Action::Run { output, ids } => {

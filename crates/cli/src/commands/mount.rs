@@ -219,7 +219,7 @@ fn log_use(options: &MountOptions) -> LogUse {
 }
 
 /// Returns the settings of the cache that the options ask for.
-fn settings(options: &MountOptions) -> Settings {
+pub fn settings(options: &MountOptions) -> Settings {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let usual = DataSettings::THROUGH;
     Settings {

@@ -72,6 +72,7 @@ const SEE_ALSO: &[(&str, &[&str])] = &[
     ("lab-run", &["lab", "lab-all", "lab-list", "lab-presets"]),
     ("lab-calibrate", &["lab", "lab-presets", "advise", "trace-replay"]),
     ("lab-disksim", &["lab", "lab-presets", "trace-replay"]),
+    ("lab-beside", &["advise", "lab", "lab-presets", "trace-record", "trace-replay"]),
     ("lab-presets", &["lab", "lab-calibrate", "lab-disksim", "lab-run", "trace-replay"]),
     ("lab-all", &["lab", "lab-list", "lab-run"]),
     ("trace", &["advise", "lab", "mount", "waste"]),

@@ -172,3 +172,22 @@ fn experiments() {
     bench.fails("lab run nonsense", 2, &["nonsense", "spindle lab list"]);
     bench.fails("lab run", 2, &["ID"]);
 }
+
+/// Promise: what the simulation says of a trace is what a real mount does, within 10 %: calls,
+/// reads and writes of the disk, and their bytes; times are shown.
+#[test]
+fn predicted_beside_real() {
+    let bench = Bench::new();
+    bench.ok("trace synth --events 3k --like a5 --seed 3 -o a5.trace");
+    let reports = bench.json("lab beside --disk nvme --json a5.trace");
+    let [real, predicted] = ["real", "predicted"].map(|side| &reports[0][side]);
+    let of = |side: &serde_json::Value, name: &str| side[name].as_f64().unwrap();
+    assert_eq!(real["calls"], predicted["calls"]);
+    assert!(of(real, "reads") > 100.0 && of(real, "bytes_written") > 100_000.0, "{real}");
+    for name in ["reads", "bytes_read", "writes", "bytes_written"] {
+        let ratio = of(predicted, name) / of(real, name);
+        assert!((0.9..=1.1).contains(&ratio), "{name}: {real} {predicted}");
+    }
+    assert!(of(real, "elapsed_seconds") > 0.0 && of(predicted, "elapsed_seconds") > 0.0);
+    bench.fails("lab beside none.trace", 1, &["none.trace"]);
+}

@@ -14,7 +14,7 @@ mod axes;
 mod candidate;
 mod search;
 mod section;
-mod simulate;
+pub(crate) mod simulate;
 mod window;
 
 pub use candidate::{Apart, Candidate, Commands, Layout, Names};
@@ -34,7 +34,7 @@ pub type Open<'a> = &'a dyn Fn() -> spindle_trace::Result<Box<dyn Source>>;
 pub type Progress<'a> = dyn Fn(&'static str, f64) + 'a;
 
 /// Bytes of a call of which the trace does not say how many bytes it moved.
-const REQUEST: usize = 4096;
+pub(crate) const REQUEST: usize = 4096;
 /// Events that a trace must have: each half then has hundreds of calls, of which the slowest
 /// hundredth are several.
 pub const LEAST_EVENTS: u64 = 1000;

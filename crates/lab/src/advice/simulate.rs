@@ -14,6 +14,7 @@ use super::window::Window;
 use super::{Ground, REQUEST};
 use crate::bench::machine::Machine;
 use crate::bench::subject::Kind;
+use crate::kernel::{Kernel, Ticking};
 use crate::replay::Files;
 use crate::{Error, Result};
 use rand::SeedableRng;
@@ -119,23 +120,47 @@ pub struct Space {
 /// When it cannot be made, or the load does not fit it.
 pub fn predict(candidate: &Candidate, window: &Arc<Window>, ground: &Ground) -> Result<Prediction> {
     let space = filled(candidate, window, ground)?;
+    let stores = prepared(candidate, window, ground)?;
+    let (window, memory) = (window.clone(), candidate.memory_bytes);
+    on_machine(candidate, ground, &stores, move |machine, fs| {
+        replayed(machine, fs, memory, &window.events, space)
+    })
+}
+
+/// Makes the file system with the files that were there before a window, on new devices: one for
+/// each disk that it uses.
+pub(crate) fn prepared(
+    candidate: &Candidate,
+    window: &Window,
+    ground: &Ground,
+) -> Result<Vec<Arc<MemoryDevice>>> {
     let stores = made(candidate, ground)?;
     let clock = Arc::new(ManualClock::at(0));
     let fs = opened(candidate, devices(&stores), clock.clone(), true)?;
     let mut files = Files::new(&*fs, &*clock, 0)?;
     window.population.files.iter().try_for_each(|&(name, size)| files.make(name, size))?;
     fs.unmount()?;
-    drop(fs);
+    Ok(stores)
+}
 
+/// Runs a program on the modelled machine with the file system on `stores`, which commits as a
+/// mount does.
+pub(crate) fn on_machine<T: Send + 'static>(
+    candidate: &Candidate,
+    ground: &Ground,
+    stores: &[Arc<MemoryDevice>],
+    program: impl FnOnce(&Machine, &dyn FileSystem) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let disk = |name: &str| Ok::<_, Error>(Disk::new(&spindle_sim::preset::disk(name)?)?);
     let names = std::iter::once(ground.disk.as_str()).chain(ground.second.as_deref());
-    let disks = names.zip(&stores).map(|(name, store)| Ok((disk(name)?, store.clone())));
+    let disks = names.zip(stores).map(|(name, store)| Ok((disk(name)?, store.clone())));
     let disks = disks.collect::<Result<Vec<_>>>()?;
     let machine = Machine::with_unlike_disks(&ground.host, Discipline::Disksort, disks)?;
-    let (own, window) = (candidate.clone(), window.clone());
+    let own = candidate.clone();
     machine.run(move |machine| {
         let drives = machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>).collect();
-        let fs = opened(&own, drives, machine.clock.clone(), false)?;
+        let ticking = Arc::new(Ticking(machine.clock.clone()));
+        let fs = opened(&own, drives, ticking, false)?;
         let (committed, clock, every) = (fs.clone(), machine.clock.clone(), own.commit_seconds);
         machine.background("commit", move || {
             loop {
@@ -145,7 +170,7 @@ pub fn predict(candidate: &Candidate, window: &Arc<Window>, ground: &Ground) -> 
                 }
             }
         });
-        replayed(machine, &*fs, &window.events, space)
+        program(machine, &*fs)
     })
 }
 
@@ -153,6 +178,7 @@ pub fn predict(candidate: &Candidate, window: &Arc<Window>, ground: &Ground) -> 
 fn replayed(
     machine: &Machine,
     fs: &dyn FileSystem,
+    memory_bytes: u64,
     events: &[Event],
     space: Option<Space>,
 ) -> Result<Prediction> {
@@ -160,7 +186,8 @@ fn replayed(
     let clock: &dyn Clock = &*machine.clock;
     let seconds = |timings: &Timings| Half { waited: waited(timings), disk: worked(machine) };
     let opened = seconds(&Timings::default());
-    let mut replay = Replay::new(Files::new(fs, clock, 0)?, clock, settings);
+    let target = Files::new(fs, clock, 0)?.behind(Kernel::new(memory_bytes));
+    let mut replay = Replay::new(target, clock, settings);
     let (first, second) = events.split_at(events.len() / 2);
     replay.take(&Batch { events: first.to_vec(), ..Batch::default() })?;
     let middle = seconds(replay.timings());
@@ -191,10 +218,10 @@ fn replayed(
 }
 
 /// Bytes of a sector: other disks are refused before.
-const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 
 /// Returns the seconds that calls have taken.
-fn waited(timings: &Timings) -> f64 {
+pub(crate) fn waited(timings: &Timings) -> f64 {
     let all = timings.all();
     all.mean() * real(all.count()) / 1e9
 }
@@ -305,14 +332,7 @@ fn opened(
         Names::Unordered => (Naming::Delayed, LogUse::Never),
         Names::Synchronous => (Naming::Durable, LogUse::Never),
     };
-    let data = DataSettings {
-        keep: true,
-        capacity_bytes: usize::try_from(candidate.memory_bytes).unwrap_or(usize::MAX),
-        // The kernel, which keeps file data above a mount, does not free behind readers.
-        free_behind: false,
-        zeros_left_out: is_new,
-        ..DataSettings::THROUGH
-    };
+    let data = DataSettings { zeros_left_out: is_new, ..DataSettings::THROUGH };
     let cache = Settings { naming, data, ..Settings::default() };
     let (fs, reasons): (Arc<dyn FileSystem>, _) = match candidate.layout {
         Layout::Ufs { .. } => {

@@ -31,6 +31,19 @@ impl Directory {
         Ok(Self { path: path.to_owned(), made: HashSet::new(), buffer: Vec::new() })
     }
 
+    /// Returns the directory `path`, in which the files of a trace have been made before, under
+    /// their names.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn made(path: &Path) -> Result<Self> {
+        let io = |e| Error::io(path, e);
+        let entries = fs::read_dir(path).map_err(io)?;
+        let made = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let made = made.collect::<std::io::Result<_>>().map_err(io)?;
+        Ok(Self { path: path.to_owned(), made, buffer: Vec::new() })
+    }
+
     fn path(&mut self, name: Name) -> Result<PathBuf> {
         let directory = name.directory();
         let path = self.path.join(&directory);

@@ -13,6 +13,8 @@ mod report;
 mod show;
 mod synth;
 
+pub use replay::parse_speed;
+
 use crate::error::{Failure, Result};
 use crate::logger;
 use crate::outfile::{Kind, Out, OutArgs};

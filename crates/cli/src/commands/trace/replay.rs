@@ -110,7 +110,7 @@ impl From<Order> for Discipline {
     }
 }
 
-fn parse_speed(text: &str) -> Result<Pace, String> {
+pub fn parse_speed(text: &str) -> Result<Pace, String> {
     if text == "max" {
         return Ok(Pace::FullSpeed);
     }
