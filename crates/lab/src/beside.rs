@@ -31,6 +31,9 @@ use std::time::Duration;
 /// The size of the file system at least, in bytes.
 const LEAST_SIZE: u64 = 1 << 30;
 
+/// Events between two questions whether to go on.
+const EVENTS_OF_STEP: usize = 32;
+
 /// The disk, the host, and how the trace is replayed.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -141,7 +144,7 @@ impl Trial {
         on_machine(&self.candidate, &self.ground, &stores, move |machine, fs| {
             let before = machine.drive.tally();
             let target = Files::new(fs, &*machine.clock, 0)?.behind(Kernel::new(memory));
-            let timings = replayed(target, &*machine.clock, pace, &window.events)?;
+            let timings = replayed(target, &*machine.clock, pace, &window.events, &|| Ok(()))?;
             fs.sync()?;
             Ok(Work::of(&timings, &before, &machine.drive.tally()))
         })
@@ -167,28 +170,39 @@ impl Trial {
     }
 
     /// Does the calls of the trace below the directory `dir`, on which `fs` is mounted from `disk`,
-    /// and makes everything durable; returns what that took.
+    /// and makes everything durable; returns what that took. Calls `step` now and then, whose error
+    /// ends it.
     ///
     /// # Errors
-    /// When a call fails.
+    /// When a call fails, and those of `step`.
     pub fn real(
         &self,
         (fs, disk): (&dyn FileSystem, &SlowedDevice),
         dir: &Path,
         clock: &dyn Clock,
+        step: &dyn Fn() -> Result<()>,
     ) -> Result<Work> {
         let before = disk.tally();
         let target = Directory::made(&dir.join("copy0"))?;
-        let timings = replayed(target, clock, self.setup.pace, &self.window.events)?;
+        let timings = replayed(target, clock, self.setup.pace, &self.window.events, step)?;
         fs.sync()?;
         Ok(Work::of(&timings, &before, &disk.tally()))
     }
 }
 
-/// Replays events on a target.
-fn replayed(target: impl Target, clock: &dyn Clock, pace: Pace, events: &[Event]) -> Result<Timings> {
+/// Replays events on a target, and calls `step` before some of them.
+fn replayed(
+    target: impl Target,
+    clock: &dyn Clock,
+    pace: Pace,
+    events: &[Event],
+    step: &dyn Fn() -> Result<()>,
+) -> Result<Timings> {
     let settings = replay::Settings { pace, request: REQUEST, shift: Duration::ZERO };
     let mut replay = Replay::new(target, clock, settings);
-    replay.take(&Batch { events: events.to_vec(), ..Batch::default() })?;
+    for some in events.chunks(EVENTS_OF_STEP) {
+        step()?;
+        replay.take(&Batch { events: some.to_vec(), ..Batch::default() })?;
+    }
     Ok(replay.finish()?.1)
 }

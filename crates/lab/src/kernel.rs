@@ -240,10 +240,8 @@ impl File {
             let next = next_window(pages);
             return self.reads(Window { start: start + pages, pages: next, ahead: next }, size);
         }
-        let missing = (page + 1..).find(|page| !self.pages.contains(page)).unwrap_or(page);
-        if missing - page > MOST_AHEAD {
-            return Vec::new();
-        }
+        let mut behind = page + 1..=page + MOST_AHEAD;
+        let Some(missing) = behind.find(|page| !self.pages.contains(page)) else { return Vec::new() };
         let pages = next_window(missing - page + wanted);
         self.reads(Window { start: missing, pages, ahead: pages }, size)
     }

@@ -266,7 +266,9 @@ mod tests {
                         device.submit(Request { op, offset, buf: AlignedBuf::zeroed(4096) }).unwrap()
                     })
                     .collect();
-                tickets.into_iter().for_each(|ticket| drop(device.wait(ticket).unwrap()));
+                for ticket in tickets {
+                    device.wait(ticket).unwrap();
+                }
                 if round.is_multiple_of(4) {
                     device.flush().unwrap();
                 }
@@ -330,7 +332,9 @@ mod tests {
             let read = |offset| Request { op: Op::Read, offset, buf: AlignedBuf::zeroed(8192) };
             let tickets = [0, 32 << 20].map(|offset| inner.submit(read(offset)).unwrap());
             clock.sleep(Duration::from_secs(10));
-            tickets.into_iter().for_each(|ticket| drop(inner.wait(ticket).unwrap()));
+            for ticket in tickets {
+                inner.wait(ticket).unwrap();
+            }
         });
         assert_eq!(simulation.now(), Time::from_secs_f64(10.0));
         let tally = device.tally();

@@ -83,7 +83,7 @@ enum Action {
     /// mount on this machine, on a disk in memory that takes as long as the modelled one. Both
     /// begin with the same bytes. The table has what both made the disk do, and the ratio of the
     /// prediction to the reality. Run it as root, whose mounts read ahead as far as the simulated
-    /// ones. An interrupt leaves the directory of the mount in the directory for temporary files.
+    /// ones.
     Beside(beside::Args),
     /// Measure a solid-state disk, and print a preset of it
     Calibrate(calibrate::Args),

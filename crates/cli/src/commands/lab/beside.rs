@@ -4,6 +4,7 @@
 use crate::commands::mount;
 use crate::commands::trace::{open, parse_speed, refuse_stdin};
 use crate::error::{Context, Failure, Result};
+use crate::interrupt;
 use crate::output::Output;
 use crate::text::parse_bytes;
 use serde::Serialize;
@@ -57,6 +58,7 @@ struct Report {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    interrupt::watch()?;
     let reports = args.traces.iter().map(|trace| report(args, trace)).collect::<Result<Vec<_>>>()?;
     let mut out = Output::stdout();
     if args.json {
@@ -77,6 +79,7 @@ fn report(args: &Args, trace: &Path) -> Result<Report> {
     let source = || spindle_trace::open(trace, Columns::NUMBERS);
     let trial = Trial::new(setup, &source).map_err(Failure::from).context(trace.display())?;
     let predicted = trial.predicted().map_err(Failure::from).context(trace.display())?;
+    interrupt::check()?;
     Ok(Report { trace: trace.to_owned(), real: real(&trial)?, predicted })
 }
 
@@ -91,8 +94,10 @@ fn real(trial: &Trial) -> Result<Work> {
     let served = Arc::clone(&fs) as Arc<dyn FileSystem>;
     let session = spindle_fuse::mount(served, &dir.0, "spindle lab beside", &options, None);
     let mut session = session.map_err(|e| Failure::new(e.to_string()))?;
-    let work = trial.real((&*fs, &disk), &dir.0, &*clock).map_err(Failure::from);
+    let step = || interrupt::check().map_err(|_| spindle_vfs::Error::Interrupted.into());
+    let work = trial.real((&*fs, &disk), &dir.0, &*clock, &step).map_err(Failure::from);
     let unmounted = session.unmount().and_then(|()| session.join());
+    interrupt::check()?;
     let work = work?;
     unmounted.map_err(|e| Failure::new(e.to_string()))?;
     fs.unmount().map_err(|e| Failure::new(e.to_string()))?;
