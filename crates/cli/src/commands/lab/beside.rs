@@ -25,7 +25,8 @@ use std::sync::Arc;
     0  done    1  a trace cannot be read, or nothing could be mounted    2  invalid command line
 
 EXAMPLES
-    spindle trace record -o build.trace -- make && spindle lab beside build.trace
+    spindle trace record -o build.trace -- make
+    spindle lab beside build.trace
     spindle lab beside --disk sata-ssd --speed 1 --json mail.trace data.trace")]
 pub struct Args {
     /// The modelled disk: a preset ("spindle lab presets" lists them), or a file
