@@ -206,7 +206,7 @@ impl Out {
             self.file.sync_data().context(&self.name)?;
         }
         if let Undo::Vanish(place) = &self.undo {
-            let by_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let by_fd = path_of(&self.file);
             let link = |name: &Path| rustix::fs::linkat(CWD, &by_fd, CWD, name, AtFlags::SYMLINK_FOLLOW);
             match link(place) {
                 Err(Errno::EXIST) if self.replaces => {
@@ -313,11 +313,16 @@ fn free_name_beside(place: &Path) -> Result<PathBuf> {
 }
 
 /// Returns a new file without a name in a directory; none where it could not get a name later.
-fn without_name(dir: &Path) -> Option<File> {
+pub fn without_name(dir: &Path) -> Option<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // The umask applies.
     let file = File::from(rustix::fs::open(dir, flags, Mode::from_raw_mode(0o666)).ok()?);
-    Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())).exists().then_some(file)
+    path_of(&file).exists().then_some(file)
+}
+
+/// Returns the path under which this process can open a file that has no name.
+pub fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Writes an output.

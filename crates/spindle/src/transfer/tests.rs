@@ -156,15 +156,21 @@ fn tar_keeps_everything() {
     assert_same(&left, &right);
 }
 
-/// Promise: a directory of this machine keeps the same. Needs root, to create devices.
-#[test]
-fn directories_keep_everything() {
+/// Returns the tree in an image, and a copy of it in a directory of this machine.
+fn local_tree() -> (Vfs, tempfile::TempDir) {
     let from = model();
     make_tree(&from);
     let dir = tempfile::tempdir().unwrap();
     let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
     ImageSource::new(&from, from.root_node().unwrap()).walk(&mut sink).unwrap();
     sink.finish().unwrap();
+    (from, dir)
+}
+
+/// Promise: a directory of this machine keeps the same. Needs root, to create devices.
+#[test]
+fn directories_keep_everything() {
+    let (from, dir) = local_tree();
     let to = model();
     let root = to.root_node().unwrap();
     let mut sink = ImageSink::new(&root, b"/", KEEP);
@@ -478,12 +484,7 @@ impl Sink for Choosy {
 /// fails.
 #[test]
 fn directories_are_read_ahead() {
-    let from = model();
-    make_tree(&from);
-    let dir = tempfile::tempdir().unwrap();
-    let mut sink = LocalSink::new(dir.path(), true, 0).unwrap();
-    ImageSource::new(&from, from.root_node().unwrap()).walk(&mut sink).unwrap();
-    sink.finish().unwrap();
+    let (_, dir) = local_tree();
     let at = |name: &str| dir.path().join(name);
     for name in ["b", "sub"] {
         std::fs::create_dir(at(name)).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
+use crate::outfile;
 use crate::output::Output;
 use crate::progress::Progress;
 use spindle_clock::{Clock as _, SystemClock};
@@ -69,7 +70,7 @@ impl Probe for Direct<'_> {
             let mut each = Vec::new();
             for &offset in offsets.iter().skip(first).step_by(depth as usize) {
                 let start = SystemClock.monotonic();
-                if time_between(begin, start) > BUDGET {
+                if Time::from(start.saturating_sub(begin)) > BUDGET {
                     break;
                 }
                 match op {
@@ -104,13 +105,8 @@ impl Probe for Direct<'_> {
     }
 }
 
-/// Returns the time from one point to another one.
-fn time_between(begin: Duration, end: Duration) -> Time {
-    Time(u64::try_from(end.saturating_sub(begin).as_nanos()).unwrap_or(u64::MAX))
-}
-
 fn time_since(begin: Duration) -> Time {
-    time_between(begin, SystemClock.monotonic())
+    SystemClock.monotonic().saturating_sub(begin).into()
 }
 
 /// Runs the command.
@@ -165,10 +161,11 @@ fn scratch<'a>(dir: &Path, progress: &'a Progress) -> Result<Direct<'a>> {
         let needed = "2 GiB must be free for a temporary file";
         return Err(Failure::new(format!("{}: {needed}", dir.display())));
     }
-    let path = dir.join(format!(".spindle-calibrate.{}", std::process::id()));
+    let no_file = || Failure::new(format!("{}: cannot have a file without a name", dir.display()));
+    let file = outfile::without_name(dir).ok_or_else(no_file)?;
     let options = OpenOptions { caching: Caching::Direct, lock: false, ..OpenOptions::read_write() };
-    let device = FileDevice::create(&path, SCRATCH_BYTES, &options).map_err(spindle::Error::from)?;
-    std::fs::remove_file(&path).context(path.display())?;
+    let device = FileDevice::create(outfile::path_of(&file), SCRATCH_BYTES, &options);
+    let device = device.map_err(spindle::Error::from).context(dir.display())?;
     let data = AlignedBuf::from(&noise(1 << 20)[..]);
     for offset in (0..SCRATCH_BYTES).step_by(data.len()) {
         interrupt::check()?;
