@@ -14,19 +14,18 @@
 //!   durable at the end;
 //! - *untar*: a real tree, made durable at the end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 use spindle_interop::tool::{command, run};
 use spindle_interop::{Failure, Result};
 
 use crate::contender::{Image, spindle};
 use crate::measure::time;
 use crate::mounted::sources;
+use crate::postmark::postmark;
 use crate::settings::Settings;
 use crate::table::Table;
 
@@ -200,7 +199,10 @@ pub fn all(settings: &Settings, table: &mut Table) -> Result<()> {
         let mails = settings.scaled(1000);
         row("mail", mails, &|mount| mail(mount, mails))?;
         let steps = settings.scaled(20_000);
-        row("postmark", steps, &|mount| postmark(mount, steps))?;
+        row("postmark", steps, &|mount| {
+            postmark(&mount.directory, steps)?;
+            mount.sync()
+        })?;
         let archive = sources(settings)?;
         let listed = run(command("tar").arg("-tf").arg(&archive))?;
         let entries = (listed.split(|&byte| byte == b'\n').count() - 1) as u64;
@@ -241,29 +243,4 @@ fn mail(mount: &Mount, count: u64) -> io::Result<()> {
         File::open(&new)?.sync_all()?;
     }
     Ok(())
-}
-
-fn postmark(mount: &Mount, steps: u64) -> io::Result<()> {
-    /// Files that there are at most times.
-    const FILES: usize = 1000;
-    const DIRECTORIES: u64 = 10;
-    let mut rng = SmallRng::seed_from_u64(7);
-    let path = |n: u64| mount.directory.join(format!("mark-{}/{n}", n % DIRECTORIES));
-    (0..DIRECTORIES).try_for_each(|n| fs::create_dir(mount.directory.join(format!("mark-{n}"))))?;
-    let mut files = Vec::new();
-    for n in 0..steps {
-        let bytes = vec![b'x'; rng.random_range(512..10_000)];
-        if files.len() < FILES || rng.random_range(0..4) == 0 {
-            fs::write(path(n), &bytes)?;
-            files.push(n);
-            continue;
-        }
-        let picked = rng.random_range(0..files.len());
-        match rng.random_range(0..3) {
-            0 => drop(fs::read(path(files[picked]))?),
-            1 => OpenOptions::new().append(true).open(path(files[picked]))?.write_all(&bytes[..512])?,
-            _ => fs::remove_file(path(files.swap_remove(picked)))?,
-        }
-    }
-    mount.sync()
 }

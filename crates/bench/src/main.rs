@@ -23,6 +23,7 @@ mod library;
 mod measure;
 mod mounted;
 mod nothing;
+mod postmark;
 mod settings;
 mod table;
 mod zipf;

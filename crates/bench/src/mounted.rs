@@ -16,6 +16,7 @@ use spindle_interop::{Failure, Result};
 
 use crate::contender::{Contender, Image, Medium, Mounted};
 use crate::measure::time;
+use crate::postmark::postmark;
 use crate::settings::{Group, Settings};
 use crate::table::Table;
 
@@ -130,7 +131,8 @@ impl Bench<'_> {
         fs::remove_dir_all(&top).map_err(Failure::of(top.display()))
     }
 
-    /// Measures a tree of the sources of the crates that are built with, as many as wanted.
+    /// Measures a tree of the sources of the crates that are built with, as many as wanted, and the
+    /// load of postmark.
     fn tree(&self, table: &mut Table) -> Result<()> {
         let archive = sources(self.settings)?;
         let top = self.mounted.directory().join("tree");
@@ -142,7 +144,11 @@ impl Bench<'_> {
             shell(command("tar").arg("-xf").arg(&archive).arg("-C").arg(&top))
         })?;
         self.mounted.make_cold()?;
-        self.row(table, "remove tree", entries, || shell(command("rm").arg("-rf").arg(&top)))
+        self.row(table, "remove tree", entries, || shell(command("rm").arg("-rf").arg(&top)))?;
+        let top = self.mounted.directory().join("postmark");
+        fs::create_dir(&top).map_err(Failure::of(top.display()))?;
+        let steps = self.settings.scaled(20_000);
+        self.row(table, "postmark", (steps, "/s"), || postmark(&top, steps))
     }
 
     /// Measures a million names in one directory, made and looked up at random.

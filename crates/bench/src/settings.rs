@@ -16,7 +16,7 @@ pub enum Group {
     One,
     /// Small files in many directories
     Spread,
-    /// Unpacking, reading and removing a tree of sources
+    /// Unpacking and removing a tree of sources, and the load of postmark
     Tree,
     /// A million names
     Names,
