@@ -16,6 +16,7 @@ pub mod difference;
 mod groups;
 mod heavy;
 mod histogram;
+mod latencies;
 mod lifetimes;
 mod outcome;
 pub mod paper;
@@ -36,6 +37,7 @@ use groups::{Charge, Names, Unattributed};
 use lifetimes::{Ended, LiveData};
 use serde::Serialize;
 use spindle_trace::follow::{Access, Follow, Step};
+use spindle_trace::latency::Latencies;
 use spindle_trace::{Batch, Event, Flags, Info, Kind, Result, Source};
 
 /// The results of analysing a trace.
@@ -53,6 +55,8 @@ pub struct Findings {
     pub today: Today,
     /// Calls by what they ask for.
     pub requests: Requests,
+    /// How long calls took, if the trace says it.
+    pub latencies: Latencies,
     /// Amounts by the requested dimensions.
     pub groups: Vec<Group>,
 }
@@ -304,6 +308,7 @@ impl<C: Charge> Pass<C> {
         self.found.totals.source = info.source;
         self.found.totals.lost = info.lost;
         self.found.totals.notes = info.notes;
+        self.found.latencies = info.latencies;
         self.found.today.open_most = self.follow.most() as u64;
         for access in self.follow.still_open() {
             self.found.patterns.unfinished += 1;

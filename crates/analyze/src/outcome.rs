@@ -1,5 +1,6 @@
 //! Shows findings: a section for each table and figure, beside the paper's figures.
 
+use super::latencies;
 use super::paper::{self, Anchor, TRACES, Trace};
 use super::{
     By, CALLS_1991, Caches, Class, Dimension, Findings, Group, Histogram, Lives, Measure, Orders, Windows,
@@ -51,6 +52,7 @@ impl Findings {
         sections.extend(self.figures(show));
         sections.push(self.beyond());
         sections.push(self.calls(show));
+        sections.extend(latencies::section(&self.latencies));
         sections.extend(self.groups.iter().map(|group| by(group, show.top)));
         sections
     }
@@ -555,7 +557,7 @@ fn figure(
     Section { id: id.into(), title: title.into(), text: String::new(), outcome }
 }
 
-fn table_section(id: &str, title: &str, mut table: Table) -> Section {
+pub(super) fn table_section(id: &str, title: &str, mut table: Table) -> Section {
     title.clone_into(&mut table.title);
     let outcome = Outcome { tables: vec![table], ..Outcome::default() };
     Section { id: id.into(), title: title.into(), text: String::new(), outcome }

@@ -6,6 +6,8 @@ use aya::maps::{HashMap, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 use aya_obj::btf::BtfKind;
+use spindle_trace::Info;
+use spindle_trace::latency::{BUCKETS, Call, Class, Latencies};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -39,7 +41,7 @@ fn unreadable_types(has_sysfs: bool, error: std::io::Error) -> Error {
 static OBJECT: &[u8] = aya::include_bytes_aligned!("bpf/recorder.bpf.o");
 
 /// Programs in the object file: their names, their tracepoints, and whether recording needs them.
-const PROGRAMS: [(&str, &str, bool); 9] = [
+const PROGRAMS: [(&str, &str, bool); 10] = [
     ("process_starts", "sched_process_fork", true),
     ("process_ends", "sched_process_exit", true),
     ("program_replaced", "sched_prepare_exec", true),
@@ -47,6 +49,7 @@ const PROGRAMS: [(&str, &str, bool); 9] = [
     ("name_goes", "ext4_unlink_enter", false),
     ("data_goes", "ext4_evict_inode", false),
     ("request_starts", "io_uring_submit_req", false),
+    ("request_ends", "io_uring_complete", false),
     ("call_begins", "sys_enter", true),
     ("call_ends", "sys_exit", true),
 ];
@@ -57,6 +60,7 @@ pub struct Kernel {
     ring: RingBuf<MapData>,
     tree: HashMap<MapData, u32, u32>,
     own: u32,
+    is_timed: bool,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -72,10 +76,36 @@ pub struct Missed {
     pub lost: u64,
     /// Number of requests of `io_uring` on files.
     pub uring: u64,
-    /// Number of requests of `io_submit`.
+    /// Number of requests of `io_submit`, which are recorded as they begin.
     pub aio: u64,
     /// Number of calls of 32-bit programs.
     pub foreign: u64,
+}
+
+impl Missed {
+    /// Returns what was missed since the counts were `before`.
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            lost: self.lost.saturating_sub(before.lost),
+            uring: self.uring.saturating_sub(before.uring),
+            aio: self.aio.saturating_sub(before.aio),
+            foreign: self.foreign.saturating_sub(before.foreign),
+        }
+    }
+
+    /// Returns the notes of a trace that lacks this; lost messages have a place of their own.
+    pub fn notes(self) -> impl Iterator<Item = String> {
+        let uring = (self.uring > 0).then(|| Info::gap(self.uring, "io_uring"));
+        let aio = (self.aio > 0).then(|| {
+            format!(
+                "{} requests of io_submit (libaio) are recorded as they began, with the bytes that they asked for",
+                self.aio
+            )
+        });
+        let foreign =
+            (self.foreign > 0).then(|| format!("{} calls of 32-bit programs are not recorded", self.foreign));
+        [uring, aio, foreign].into_iter().flatten()
+    }
 }
 
 impl Kernel {
@@ -95,13 +125,14 @@ impl Kernel {
         let (level, id) = cgroup.unwrap_or_default();
         let words = [
             ("OWN", own),
-            ("BY_TREE", flag(filter.children)),
+            ("BY_TREE", flag(filter.children || !filter.processes.is_empty())),
             ("BY_USER", flag(filter.user.is_some())),
             ("USER", filter.user.unwrap_or_default()),
             ("BY_DEVICE", flag(device.is_some())),
             ("DEVICE", device.unwrap_or_default()),
             ("BY_CGROUP", flag(cgroup.is_some())),
             ("CGROUP_LEVEL", level),
+            ("TIMED", flag(filter.latency)),
         ];
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&btf)).override_global("CGROUP", &id, true);
@@ -114,10 +145,9 @@ impl Kernel {
         let ring = ring.and_then(RingBuf::try_from).map_err(|e| Error::Kernel(with_causes(&e)))?;
         let tree = loaded.take_map("TREE").ok_or(MapError::InvalidName { name: "TREE".into() });
         let tree = tree.and_then(HashMap::try_from).map_err(|e| Error::Kernel(with_causes(&e)))?;
-        let mut kernel = Self { loaded, ring, tree, own };
-        if filter.children {
-            kernel.follow(true)?;
-        }
+        let mut kernel = Self { loaded, ring, tree, own, is_timed: filter.latency };
+        let followed = filter.children.then_some(own).into_iter().chain(filter.processes.iter().copied());
+        followed.into_iter().try_for_each(|process| kernel.follow(process, true))?;
         for (name, tracepoint, is_needed) in PROGRAMS {
             match kernel.attach(name, tracepoint, &btf) {
                 Err(error) if is_needed => return Err(error),
@@ -138,10 +168,15 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts or stops following the processes that this process starts from now on.
-    pub fn follow(&mut self, on: bool) -> Result<()> {
-        let done = if on { self.tree.insert(self.own, 1, 0) } else { self.tree.remove(&self.own) };
+    /// Starts or stops following a process and those that it starts from now on.
+    fn follow(&mut self, process: u32, on: bool) -> Result<()> {
+        let done = if on { self.tree.insert(process, 1, 0) } else { self.tree.remove(&process) };
         done.map_err(|e| Error::Kernel(with_causes(&e)))
+    }
+
+    /// Stops following the processes that this process starts from now on.
+    pub fn stop_following(&mut self) -> Result<()> {
+        self.follow(self.own, false)
     }
 
     /// Calls `take` with each message in the ring buffer.
@@ -169,12 +204,31 @@ impl Kernel {
         files.iter().filter_map(|entry| entry.ok().map(|(_, value)| value)).collect()
     }
 
-    /// Returns the counts so far.
+    /// Returns how long calls took so far.
+    pub fn latencies(&self) -> Latencies {
+        let mut latencies = Latencies::default();
+        let counts = self.loaded.map("LATENCIES").filter(|_| self.is_timed);
+        let counts = counts.and_then(|map| PerCpuArray::<_, [u64; BUCKETS]>::try_from(map).ok());
+        let rows = Call::ALL.into_iter().flat_map(|(call, _)| Class::ALL.map(|class| (call, class)));
+        for (row, (call, class)) in (0..).zip(rows) {
+            let cpus = counts.as_ref().and_then(|counts| counts.get(&row, 0).ok());
+            for cpu in cpus.iter().flat_map(|cpus| cpus.iter()) {
+                (0..).zip(cpu).for_each(|(bucket, &calls)| latencies.add(call, class, bucket, calls));
+            }
+        }
+        latencies
+    }
+
+    /// Returns the counts of what was missed so far.
     pub fn missed(&self) -> Missed {
         let Some(map) = self.loaded.map("MISSED") else { return Missed::default() };
         let Ok(counts) = PerCpuArray::<_, u64>::try_from(map) else { return Missed::default() };
-        let count = |n| counts.get(&n, 0).map_or(0, |values| values.iter().sum());
-        Missed { lost: count(0), uring: count(1), foreign: count(2), aio: count(3) }
+        let count =
+            |n| counts.get(&n, 0).map_or(0, |values| values.iter().copied().fold(0, u64::wrapping_add));
+        // Requests that were under way at the beginning are completed without having been counted.
+        let uring = count(1);
+        let uring = if uring.cast_signed() < 0 { 0 } else { uring };
+        Missed { lost: count(0), uring, foreign: count(2), aio: count(3) }
     }
 }
 

@@ -6,10 +6,10 @@
 //! part is C in `src/bpf`, compiled to `recorder.bpf.o` by `scripts/build-bpf` and stored there, so
 //! building this crate needs no clang. It uses only typed tracepoints, not kprobes or similar.
 //!
-//! [`Probes::attach`] loads it, and [`Probes::record`] starts recording. [`Recording::finish`]
-//! completes the file. One thread empties the kernel's ring buffer, and another turns the messages
-//! into [`Event`](spindle_trace::Event)s ([`translate`]) and writes them; the recorder's own
-//! accesses are not recorded.
+//! [`Probes::attach`] loads it, and [`Probes::record`] starts recording; [`Probes::watch`] shows
+//! what happens instead. [`Recording::finish`] completes the file. One thread empties the kernel's
+//! ring buffer, and another turns the messages into [`Event`](spindle_trace::Event)s
+//! ([`translate`]) and writes them; the recorder's own accesses are not recorded.
 //!
 //! Invariants: the first event of an open number is its `open` or `create`; each run is recorded
 //! once; messages that do not fit into the ring buffer are counted ([`Summary::lost`], and in the
@@ -26,6 +26,9 @@ mod links;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod mounts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod processes;
+mod rotation;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod selection;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod session;
@@ -35,14 +38,19 @@ mod translate;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod unsupported;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod watch;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod wire;
 
 pub use error::{Error, Result};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use processes::Processes;
+pub use rotation::Rotation;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use session::{Probes, Recording};
 pub use signals::{Child, Signals};
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use unsupported::{Probes, Recording};
+pub use unsupported::{Probes, Processes, Recording};
 
 use std::path::PathBuf;
 
@@ -51,6 +59,8 @@ use std::path::PathBuf;
 pub struct Filter {
     /// Only processes that this process starts from now on, with their descendants; otherwise all.
     pub children: bool,
+    /// Only these processes, and those that they start from now on; with [`Filter::children`] both.
+    pub processes: Vec<u32>,
     /// Only processes of this account.
     pub user: Option<u32>,
     /// Only processes in this cgroup (a directory of the unified hierarchy), or below it.
@@ -59,12 +69,14 @@ pub struct Filter {
     pub mount: Option<PathBuf>,
     /// Only files at or below this absolute path.
     pub prefix: Option<String>,
+    /// Measure how long calls take, of all files on the wanted file system.
+    pub latency: bool,
 }
 
 /// The summary of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of events in the file.
+    /// Number of events in the file, or in all parts of the recording.
     pub events: u64,
     /// Number of events lost.
     pub lost: u64,

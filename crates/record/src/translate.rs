@@ -29,6 +29,8 @@ struct Open {
     user: u32,
     process: u32,
     command: Box<[u8]>,
+    /// Its position in bytes at the end of its last run or seek.
+    position: u64,
 }
 
 /// State of a known file.
@@ -48,6 +50,8 @@ pub struct Translator {
     selection: Selection,
     /// The trace file, which is not recorded.
     trace_file: FileId,
+    /// Time of the latest message, in the kernel's time.
+    time: u64,
     directories: Directories,
     links: Links,
     opens: HashMap<u64, Open>,
@@ -64,6 +68,7 @@ impl Translator {
             epoch_offset,
             selection,
             trace_file,
+            time: 0,
             directories: Directories::default(),
             links: Links::new(look),
             opens: HashMap::new(),
@@ -75,6 +80,7 @@ impl Translator {
 
     /// Adds the events of a message to the batch.
     pub fn take(&mut self, message: &Message<'_>, batch: &mut Batch) {
+        self.time = self.time.max(message.time);
         let Some(&kind) = Kind::ALL.get(usize::from(message.kind)) else {
             if message.kind == DIRECTORY {
                 self.directories.add(message);
@@ -145,6 +151,33 @@ impl Translator {
         }
     }
 
+    /// Leaves out another trace file from now on.
+    pub fn leave_out(&mut self, trace_file: FileId) {
+        self.trace_file = trace_file;
+    }
+
+    /// Adds an `open` from before for each open file, with which a trace begins that goes on where
+    /// another one ends.
+    pub fn reopen(&self, batch: &mut Batch) {
+        let mut numbers: Vec<_> = self.opens.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let open = &self.opens[&number];
+            let message = Message {
+                time: self.time,
+                open: number,
+                size: self.files.get(&open.file).map_or(0, |known| known.size),
+                position: open.position,
+                flags: (open.flags | Flags::BEFORE).0,
+                user: open.user,
+                process: open.process,
+                command: &open.command,
+                ..Message::default()
+            };
+            self.emit(Kind::Open, &message, open.file, &open.path, "", batch);
+        }
+    }
+
     /// Returns the number of open files.
     pub fn open(&self) -> usize {
         self.opens.len()
@@ -182,6 +215,7 @@ impl Translator {
             user: message.user,
             process: message.process,
             command: message.command.into(),
+            position: message.position,
         };
         self.opens.insert(message.open, open);
         self.emit(kind, &changed, id, &path, "", batch);
@@ -208,8 +242,22 @@ impl Translator {
     }
 
     fn in_open(&mut self, kind: Kind, message: &Message<'_>, batch: &mut Batch) {
-        let Some(open) = self.opens.get(&message.open) else { return };
+        let Some(open) = self.opens.get_mut(&message.open) else { return };
         let (file, path) = (open.file, Arc::clone(&open.path));
+        let end = message.position.saturating_add(message.bytes);
+        let is_elsewhere = message.flags & (Flags::POSITIONAL | Flags::MAPPED).0 != 0;
+        match kind {
+            Kind::Seek => open.position = message.other,
+            Kind::Run if !is_elsewhere => open.position = end,
+            _ => {}
+        }
+        if let Some(known) = self.files.get_mut(&file) {
+            if kind == Kind::Truncate {
+                known.size = message.size;
+            } else if message.flags & WRITTEN != 0 && message.flags & Flags::MAPPED.0 == 0 {
+                known.size = known.size.max(end);
+            }
+        }
         self.emit(kind, message, file, &path, "", batch);
     }
 

@@ -270,11 +270,11 @@ impl Source for Synthesis {
         let Users { count, .. } = self.model.users;
         Info {
             source: format!("spindle {} synth, seed {}", env!("CARGO_PKG_VERSION"), self.seed),
-            lost: 0,
             notes: vec![
                 format!("synthetic: {} ({count} users)", self.model.title),
                 "no file was open at the beginning; files open at the end are not closed".into(),
             ],
+            ..Info::default()
         }
     }
 

@@ -13,6 +13,7 @@
 //! beginning of the window counts as a whole, and one over its end not at all. What others do with
 //! a file that is kept, such as its deletion, is left out.
 
+use crate::latency::Latencies;
 use crate::{Batch, Event, FileId, Flags, Info, Kind, Names, Result, Source, Symbol};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -295,6 +296,8 @@ impl Source for Filtered {
     fn info(&self) -> Info {
         let mut info = self.source.info();
         info.notes.push(self.note.clone());
+        // They are those of all files.
+        info.latencies = Latencies::default();
         info
     }
 

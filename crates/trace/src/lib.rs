@@ -29,6 +29,7 @@ mod import;
 #[cfg(test)]
 mod invented;
 pub mod iolog;
+pub mod latency;
 pub mod merge;
 mod source;
 pub mod traced;

@@ -190,6 +190,7 @@ impl Source for Merged {
         let mut whole = Info::default();
         for (host, (name, info)) in infos.into_iter().enumerate() {
             whole.lost = whole.lost.saturating_add(info.lost);
+            whole.latencies.merge(&info.latencies);
             if self.relation == Relation::Parts {
                 whole.source = info.source;
                 let new: Vec<_> = info.notes.into_iter().filter(|note| !whole.notes.contains(note)).collect();

@@ -1,6 +1,7 @@
 //! Sources of events.
 
 use crate::format::{Columns, Reader};
+use crate::latency::Latencies;
 use crate::{Batch, Result, import};
 use std::path::Path;
 
@@ -14,6 +15,8 @@ pub struct Info {
     pub lost: u64,
     /// Further notes about its origin, one sentence each.
     pub notes: Vec<String>,
+    /// How long calls took, if that was measured.
+    pub latencies: Latencies,
 }
 
 /// How a note ends that says which accesses a trace lacks.

@@ -314,7 +314,7 @@ fn traces_without_their_end() {
     let path = bench.path("cut");
     let mut live = Live::new(std::fs::File::create(&path).unwrap(), &path, "test").unwrap();
     live.write(&batch).unwrap();
-    live.finish(0, Vec::new()).unwrap();
+    live.finish(Info::default()).unwrap();
     assert_eq!(bench.ok("trace show cut").lines().filter(|line| line.contains("access")).count(), 0);
     bench.shell("truncate -s -1 cut");
     for words in ["trace show cut", "trace import cut copy", "trace analyze cut"] {

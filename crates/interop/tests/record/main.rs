@@ -1,6 +1,7 @@
 //! `spindle trace record`: every way in which a program can use a file, whole programs beside
 //! `strace`, and every way to choose what is recorded and to end it.
 
+mod asynchronous;
 mod identity;
 mod options;
 
@@ -287,39 +288,6 @@ libc.msync(ctypes.c_void_p(m.value + 4096), ctypes.c_long(4096), 4)",
             "sync path=\"a\"",
         ],
     );
-}
-
-/// Promise: if a program has moved bytes in a way that is not recorded, the recorder, and every
-/// command that reads the trace, notes how many requests there were: of `io_uring`, also where the
-/// kernel polls for them, and of libaio.
-#[test]
-fn what_is_missing_is_noted() {
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().canonicalize().unwrap();
-    let trace = path.join("events.trace");
-    for (options, what) in [
-        (&["--ioengine=io_uring"][..], "16 requests of io_uring are not counted"),
-        (&["--ioengine=io_uring", "--sqthread_poll=1"], "16 requests of io_uring are not counted"),
-        (&["--ioengine=libaio"], "16 requests of io_submit (libaio) are not counted"),
-    ] {
-        let mut fio = command(binary());
-        fio.args(["trace", "record", "-o"]).arg(&trace).args([
-            "--",
-            "fio",
-            "--name=a",
-            "--size=64k",
-            "--bs=4k",
-        ]);
-        let got =
-            output(fio.args(["--rw=write", "--fallocate=none"]).args(options).current_dir(&path)).unwrap();
-        let said = String::from_utf8_lossy(&got.stderr);
-        assert!(got.status.success() && said.contains(what), "{options:?}: {said}");
-        for reads in [&["show"][..], &["analyze"], &["cachesim"], &["report"]] {
-            let got = output(command(binary()).arg("trace").args(reads).arg(&trace)).unwrap();
-            let said = String::from_utf8_lossy(&got.stderr);
-            assert_eq!(said.matches(what).count(), 1, "{reads:?}: {said}");
-        }
-    }
 }
 
 /// Promise: what the kernel copies is read here and written there, at the file's position or the

@@ -156,6 +156,134 @@ os.wait(); os.close(os.open('again', os.O_WRONLY | os.O_CREAT))"
     assert!(String::from_utf8_lossy(&got.stderr).contains("cgroup"), "{got:?}");
 }
 
+/// Promise: the cgroup of a container is found by the container's name.
+#[test]
+fn container() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let root =
+        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
+    let name = format!("spindle-box-{}", std::process::id());
+    let group =
+        Path::new(root.expect("a mounted hierarchy of cgroups")[1]).join(format!("lxc.payload.{name}"));
+    fs::create_dir(&group).unwrap();
+    let group = Cgroup(group);
+    let script = format!(
+        "os.close(os.open('outside', os.O_WRONLY | os.O_CREAT))
+if os.fork() == 0:
+    with open('{}/cgroup.procs', 'w') as f: f.write(str(os.getpid()))
+    {MAKE}    os._exit(0)
+os.wait()",
+        group.0.display()
+    );
+    assert_eq!(record_with(&["--cgroup", &name], &script), MADE);
+    let got =
+        output(command(binary()).args(["trace", "record", "-o", "/dev/null", "--cgroup", "no-such-box"]));
+    let got = got.unwrap();
+    assert!(
+        String::from_utf8_lossy(&got.stderr).contains("no running container is called no-such-box"),
+        "{got:?}"
+    );
+}
+
+/// Promise: with `--pid` a process that runs already is recorded, with the processes that it starts
+/// from then on; the recording ends when it has ended. What is no process is refused.
+#[test]
+fn pid() {
+    let directory = TempDir::new().unwrap();
+    let script =
+        format!("until [ -e ../go ]; do sleep 0.02; done; echo 1; printf 1 | tee a >&2; {UNTIL_DONE}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
+    let work = directory.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let mut shell = shell.current_dir(&work).spawn().unwrap();
+    let trace = directory.path().join("events.trace");
+    let mut recorder = Command::new(binary());
+    recorder.args(["trace", "record", "-o"]).arg(&trace).args(["--pid", &shell.id().to_string()]);
+    let mut recorder = recorder.stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the trace", || trace.exists());
+    run(command("sh").args(["-c", "printf 1 > b"]).current_dir(&work)).unwrap();
+    fs::write(directory.path().join("go"), "").unwrap();
+    wait_until("the file", || work.join("a").exists());
+    fs::write(work.join("done"), "").unwrap();
+    assert!(shell.wait().unwrap().success());
+    let mut status = None;
+    wait_until("the end of the recorder", || {
+        status = recorder.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
+    let of_files = |event: &String| ["path=\"a\"", "path=\"b\""].iter().any(|path| event.ends_with(path));
+    let events: Vec<_> = made(&trace, &work.canonicalize().unwrap()).into_iter().filter(of_files).collect();
+    assert_eq!(events, MADE);
+    let nothing = output(command(binary()).args(["trace", "record", "-o", "/dev/null", "--pid", "4194303"]));
+    assert!(String::from_utf8_lossy(&nothing.unwrap().stderr).contains("there is no process 4194303"));
+}
+
+/// Promise: with `--rotate-age` and `--rotate-size` the parts are traces, which together are the
+/// one that there would have been; a file that is open over an end goes on in the next part; old
+/// parts go.
+#[test]
+fn parts() {
+    let script = "
+import time
+f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.write(f, b'x' * 10)
+for n in range(3):
+    os.lseek(f, 0, 0)
+    os.read(f, 5)
+    time.sleep(1.2)
+g = os.open('b', os.O_WRONLY | os.O_CREAT); os.write(g, b'y'); os.close(g)
+os.pread(f, 3, 2)
+os.close(f)";
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let work = path.join("work");
+    fs::create_dir(&work).unwrap();
+    let record = |options: &[&str], script: &str| {
+        let mut python = command(binary());
+        python
+            .args(["trace", "record", "--path"])
+            .arg(&work)
+            .arg("-o")
+            .arg(path.join("t.trace"))
+            .args(options);
+        python.args(["--", "/usr/bin/python3", "-I", "-c"]).arg(format!("import os\n{script}"));
+        run(python.current_dir(&work)).unwrap();
+        let names = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+        let mut parts: Vec<_> = names.filter(|path| path.extension().is_some()).collect();
+        parts.sort();
+        parts
+    };
+    let parts = record(&["--rotate-age", "1"], script);
+    assert!(parts.len() >= 3, "{parts:?}");
+    assert!(parts[0].ends_with("t-000001.trace"), "{parts:?}");
+    let reopened = shown(parts.last().unwrap(), &work);
+    assert_eq!(reopened[0], "open+read+write+before size=10 path=\"a\"");
+    let whole = path.join("whole");
+    run(command(binary()).args(["trace", "merge", "--parts", "-o"]).arg(&whole).args(&parts)).unwrap();
+    assert_eq!(
+        shown(&whole, &work),
+        [
+            "create+read+write path=\"a\"",
+            "seek+read+write written=10 calls=1 path=\"a\"",
+            "seek+read+write read=5 calls=1 path=\"a\"",
+            "seek+read+write read=5 calls=1 path=\"a\"",
+            "create+write path=\"b\"",
+            "close+write size=1 written=1 calls=1 path=\"b\"",
+            "run+read+write+positional position=2 read=3 calls=1 path=\"a\"",
+            "close+read+write size=10 read=5 calls=1 path=\"a\"",
+        ]
+    );
+
+    let storm = "for n in range(200000): os.close(os.open('c', os.O_WRONLY | os.O_CREAT))";
+    let last = parts.len();
+    let parts = record(&["--rotate-size", "64k", "--keep", "2"], storm);
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    assert!(parts[0] > path.join(format!("t-{last:06}.trace")), "{parts:?}");
+    assert!(fs::metadata(&parts[0]).unwrap().len() >= 64 << 10);
+}
+
 /// Promise: with `--mount` only files of that file system are recorded.
 #[test]
 fn mount() {
@@ -300,4 +428,88 @@ echo $code >> ../said; cat ../full/events.trace > ../events.trace";
     assert!(path.join("work/after").exists());
     let events = shown(&path.join("events.trace"), &path.join("work"));
     assert_eq!(events[0], "create+write path=\"first\"");
+}
+
+/// Promise: with `--latency` a trace says how long opens, reads, writes and syncs took, by the size
+/// of the file; each call that succeeded on a file is counted once, and its time is that of the
+/// call.
+#[test]
+fn latency() {
+    let directory = TempDir::new().unwrap();
+    let trace = directory.path().join("events.trace");
+    let script = "
+import fcntl, os, threading, time
+f = os.open('a', os.O_RDWR | os.O_CREAT)
+for n in range(20): os.write(f, b'x' * 1000)
+os.pwrite(f, b'x', 1 << 21)
+os.fsync(f)
+for n in range(30): os.pread(f, 1, 0)
+try: os.open('none', os.O_RDONLY)
+except OSError: pass
+r, w = os.pipe(); os.write(w, b'1'); os.read(r, 1)
+d = os.open('.', os.O_RDONLY | os.O_DIRECTORY); os.fsync(d)";
+    let mut python = command(binary());
+    python.args(["trace", "record", "--latency", "-o"]).arg(&trace).args([
+        "--",
+        "/usr/bin/python3",
+        "-I",
+        "-S",
+        "-c",
+    ]);
+    run(python.arg(format!("import os\n{script}")).current_dir(directory.path())).unwrap();
+    let shown = run(command(binary()).args(["trace", "analyze", "--json"]).arg(&trace)).unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+    let calls = |call: &str, from: Option<u64>| {
+        let rows = shown["findings"]["latencies"].as_array().or(shown["latencies"].as_array()).unwrap();
+        let row = rows.iter().find(|row| row["call"] == call && row["from_bytes"].as_u64() == from);
+        let buckets = row.map_or(&[][..], |row| row["ns"].as_array().unwrap());
+        buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum::<u64>()
+    };
+    let small = Some(0);
+    assert_eq!(calls("write", small), 4, "{shown:#}");
+    assert_eq!(calls("write", Some(4096)), 16);
+    assert_eq!(calls("write", Some(1 << 20)), 1);
+    assert_eq!((calls("sync", Some(1 << 20)), calls("sync", None)), (1, 1));
+    assert!(calls("read", Some(1 << 20)) >= 30 && calls("open", small) >= 1 && calls("open", None) >= 1);
+    let text = run(command(binary()).args(["trace", "analyze"]).arg(&trace)).unwrap();
+    assert!(String::from_utf8(text).unwrap().contains("How long calls took"));
+}
+
+/// Promise: `trace top` shows in each table what has happened since the one before, also in the
+/// middle of a long run, and each byte once; it ends after as many tables as it was asked for, and
+/// with the processes that it looks at.
+#[test]
+fn top() {
+    let directory = TempDir::new().unwrap();
+    let work = directory.path().canonicalize().unwrap();
+    let script = format!(
+        "{UNTIL_DONE}
+        exec /usr/bin/python3 -I -S -c '
+import os, time
+f = os.open(\"a\", os.O_WRONLY | os.O_CREAT)
+for n in range(30): os.write(f, b\"x\" * 10000); time.sleep(0.05)
+'"
+    );
+    let script = script.replace("../work", &work.display().to_string());
+    let mut writer = Command::new("sh").args(["-c", &script]).current_dir(&work).spawn().unwrap();
+    let mut top = Command::new(binary());
+    top.args(["trace", "top", "--by", "file", "--interval", "0.3", "--json", "--path"]).arg(work.join("a"));
+    top.args(["--pid", &writer.id().to_string()]).stdout(fs::File::create(work.join("tables")).unwrap());
+    let mut top = top.spawn().unwrap();
+    let tables = || fs::read_to_string(work.join("tables")).unwrap();
+    wait_until("the first table", || !tables().is_empty());
+    fs::write(work.join("done"), "").unwrap();
+    assert!(writer.wait().unwrap().success());
+    assert!(top.wait().unwrap().success());
+    let written = |line: &str| {
+        let table: serde_json::Value = serde_json::from_str(line).unwrap();
+        table["group"]["totals"][2].as_u64().unwrap()
+    };
+    let written: Vec<_> = tables().lines().map(written).filter(|&bytes| bytes > 0).collect();
+    assert!(written.len() >= 3, "{written:?}");
+    assert!(written.iter().sum::<u64>() <= 300_000 && written.iter().sum::<u64>() >= 200_000, "{written:?}");
+
+    let counted =
+        run(command(binary()).args(["trace", "top", "--interval", "0.2", "--count", "3", "--json"]));
+    assert_eq!(String::from_utf8(counted.unwrap()).unwrap().lines().count(), 3);
 }

@@ -284,10 +284,9 @@ ONCE int enter(u64 key, u32 more, u64 position, u32 descriptors)
 	return 0;
 }
 
-/* The open file behind a descriptor; one that was open before anybody looked is entered now, at `back` before its position. */
-APART struct open_file *open_of(u64 descriptor, u64 back)
+/* What is known of a file; one that was open before anybody looked is entered now, at `back` before its position. */
+APART struct open_file *open_of(struct file *file, u64 back)
 {
-	struct file *file = file_of(descriptor);
 	if (!file || !is_data(file->f_inode) || !may_matter())
 		return 0;
 	u64 key = number(file);

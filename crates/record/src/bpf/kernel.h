@@ -113,6 +113,8 @@ struct task_struct {
 	struct fs_struct *fs;
 	struct files_struct *files;
 	struct signal_struct *signal;
+	unsigned int flags;
+	struct task_struct *group_leader;
 };
 
 struct linux_binprm {
@@ -123,8 +125,39 @@ struct vm_area_struct {
 	struct file *vm_file;
 };
 
+struct kiocb {
+	struct file *ki_filp;
+	s64 ki_pos;
+	int ki_flags;
+};
+
+struct io_cqe {
+	int res;
+};
+
+/* A request of io_uring; it begins with what its kind needs: a kiocb, or one of the structures below. */
 struct io_kiocb {
+	struct file *file;
 	u8 opcode;
+	struct io_cqe cqe;
+};
+
+struct open_how {
+	u64 flags;
+};
+
+struct io_open {
+	u32 file_slot;
+	struct open_how how;
+};
+
+struct io_close {
+	int fd;
+	u32 file_slot;
+};
+
+struct io_sync {
+	int flags;
 };
 
 struct btrfs_root {

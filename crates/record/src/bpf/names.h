@@ -12,9 +12,15 @@ ALWAYS struct told *scratch(void)
 	return map_get(&SCRATCH, &zero);
 }
 
+/* Flags of a thread that the kernel has made for a process, as io_uring does, with a name of its own. */
+#define PF_IO_WORKER 0x10
+#define PF_USER_WORKER 0x4000
+
 ALWAYS void who(struct wire *event, u8 kind)
 {
 	struct task_struct *task = self();
+	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER))
+		task = task->group_leader;
 	const u64 *command = (const u64 *)task->comm;
 	event->time = now();
 	event->kind = kind;

@@ -8,9 +8,12 @@
  *
  * `scripts/build-bpf` makes recorder.bpf.o of this, which is kept beside it: building Spindle needs no clang.
  *
- * files.h: open files. names.h: their names. paths.h: calls that take paths. state.h: maps. wire.h: what is sent.
+ * files.h: open files. uses.h: what is done with them. requests.h: what io_uring and libaio do. names.h: their names. paths.h: calls that
+ * take paths. latency.h: how long calls take. state.h: maps. wire.h: what is sent.
  */
 #include "paths.h"
+#include "requests.h"
+#include "latency.h"
 
 /* The kernel lends some of its functions only to programs that say this. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -28,20 +31,10 @@ enum call {
 	OPENAT2 = 437, PIDFD_GETFD = 438, FACCESSAT2 = 439, FCHMODAT2 = 452,
 };
 
-#define O_TRUNC 01000
-#define O_TMPFILE 020000000
 #define F_DUPFD 0
 #define F_DUPFD_CLOEXEC 1030
 #define F_SETFL 4
-#define SYNC_FILE_RANGE_WRITE 2
-#define RWF_DSYNC 2
-#define RWF_SYNC 4
 #define MS_SYNC 4
-/*
- * Requests of io_uring on files, by the bits of their numbers: reads and writes (1, 2, 4, 5, 22, 23, 60, 61), syncs (3, 8), changes of
- * size (17, 55), opens (18, 28), statx (21), splice (30), and changes of names (35 to 39).
- */
-#define FILE_REQUESTS 0x308000f850e6013eull
 #define MAP_SHARED 1
 #define MAP_ANONYMOUS 0x20
 #define PROT_WRITE 2
@@ -61,34 +54,6 @@ struct walk {
 	enum { GOING, ARRIVING, SYNCED } what; /* descriptors go, or come, or all of their files are written out */
 	u64 super;    /* synced only on this file system; 0 for all */
 };
-
-/* Ends a run of an open file, so that a sync or a truncation stands between what came before it and what comes after it. */
-ALWAYS void end_run(struct open_file *open, struct run *run)
-{
-	struct run ended = {};
-	lock(&open->lock);
-	ended.start = run->start;
-	ended.bytes = run->bytes;
-	ended.calls = run->calls;
-	ended.flags = run->flags;
-	run->start += run->bytes;
-	run->bytes = 0;
-	run->calls = 0;
-	unlock(&open->lock);
-	if (ended.bytes)
-		tell_run(open, &ended);
-}
-
-/* Ends both runs of an open file. */
-ONCE int end_runs(u64 key)
-{
-	struct open_file *open = known(key);
-	if (!open)
-		return 0;
-	end_run(open, &open->other);
-	end_run(open, &open->here);
-	return 0;
-}
 
 static long walk_word(u32 index, struct walk *walk)
 {
@@ -129,22 +94,6 @@ ALWAYS void walk_all(struct fdtable *table, struct walk *walk)
 	walk->open = (u64)table->open_fds;
 	u32 words = (table->max_fds + 63) / 64;
 	loop(words, walk_word, walk, 0);
-}
-
-APART int changed(u64 descriptor, u8 kind)
-{
-	struct open_file *open = open_of(descriptor, 0);
-	if (!open)
-		return 0;
-	if (kind == SYNC || kind == TRUNCATE)
-		end_runs(open->file);
-	struct wire *event = begin(open, kind, 0);
-	if (event) {
-		if (kind == TRUNCATE || kind == STAT)
-			event->size = AS(struct inode, open->address)->i_size;
-		end(event);
-	}
-	return 0;
 }
 
 /*
@@ -215,68 +164,22 @@ APART int mapping_synced(u64 address)
 	return 0;
 }
 
-/* Bytes moved through a descriptor at the file's own position. */
-APART int moved(u64 descriptor, s64 bytes, u32 flags)
-{
-	struct open_file *open = open_of(descriptor, bytes);
-	if (!open || bytes == 0)
-		return 0;
-	u64 start = -1;
-	if (open->flags & F_APPEND && flags & F_WRITTEN)
-		start = GET(file_of(descriptor), f_pos) - bytes;
-	here(open, bytes, flags, start);
-	if (flags & F_WRITTEN && GET(file_of(descriptor), f_flags) & O_DSYNC)
-		changed(descriptor, SYNC);
-	return 0;
-}
-
-/* Bytes moved through a descriptor at a position of the call's own. */
-APART int moved_at(u64 descriptor, u64 position, s64 bytes, u32 flags)
-{
-	struct open_file *open = open_of(descriptor, 0);
-	if (!open || bytes == 0)
-		return 0;
-	/* Linux appends even then. */
-	if (open->flags & F_APPEND && flags & F_WRITTEN)
-		position = AS(struct inode, open->address)->i_size - bytes;
-	elsewhere(open, position, bytes, flags | F_POSITIONAL);
-	if (flags & F_WRITTEN && GET(file_of(descriptor), f_flags) & O_DSYNC)
-		changed(descriptor, SYNC);
-	return 0;
-}
-
 /* Bytes moved at a position that the call takes from memory, and has moved on, if it is given one. */
 ALWAYS void moved_by(u64 descriptor, u64 position_at, s64 bytes, u32 flags)
 {
 	u64 position = 0;
 	if (!position_at) {
-		moved(descriptor, bytes, flags);
+		moved(file_of(descriptor), bytes, flags);
 		return;
 	}
 	read_user(&position, sizeof(position), (void *)position_at);
-	moved_at(descriptor, position - bytes, bytes, flags);
-}
-
-APART int opened(u64 descriptor, u64 flags)
-{
-	if (!is_wanted())
-		return 0;
-	struct file *file = file_of(descriptor);
-	if (!file)
-		return 0;
-	u32 more = 0;
-	if ((flags & O_TMPFILE) == O_TMPFILE)
-		more = F_NAMELESS;
-	else if (flags & O_TRUNC)
-		more = F_TRUNCATED;
-	enter(number(file), more, 0, 1);
-	return 0;
+	moved_at(file_of(descriptor), position - bytes, bytes, flags);
 }
 
 APART int sought(u64 descriptor, u64 position)
 {
 	struct run ended = {};
-	struct open_file *open = open_of(descriptor, 0);
+	struct open_file *open = open_of(file_of(descriptor), 0);
 	if (!open)
 		return 0;
 	lock(&open->lock);
@@ -308,7 +211,7 @@ APART int mapped(struct pt_regs *regs)
 	u64 length = regs->si, flags = regs->r10, offset = regs->r9;
 	if (flags & MAP_ANONYMOUS)
 		return 0;
-	struct open_file *open = open_of(regs->r8, 0);
+	struct open_file *open = open_of(file_of(regs->r8), 0);
 	if (!open)
 		return 0;
 	/* Behind the end of the file there is nothing to reach. */
@@ -331,7 +234,7 @@ ALWAYS void named_or_open(u8 kind, struct named *names)
 	if (c)
 		tell_paths(kind, names);
 	else if (!(names->flags & F_FAILED))
-		changed(names->at, kind);
+		changed(file_of(names->at), kind);
 }
 
 ALWAYS void on_name(u8 kind, u32 flags, s64 at, u64 path)
@@ -470,6 +373,35 @@ ALWAYS void call_failed(u64 call)
 	}
 }
 
+/* The call as one whose time is measured, or TIMED_CALLS. */
+ALWAYS u32 timed(u64 call)
+{
+	switch (call) {
+	case CALL_OPEN:
+	case CREAT:
+	case OPENAT:
+	case OPENAT2:
+		return TIMED_OPEN;
+	case READ:
+	case READV:
+	case PREAD:
+	case PREADV:
+	case PREADV2:
+		return TIMED_READ;
+	case WRITE:
+	case WRITEV:
+	case PWRITE:
+	case PWRITEV:
+	case PWRITEV2:
+		return TIMED_WRITE;
+	case FSYNC:
+	case FDATASYNC:
+	case SYNC_FILE_RANGE:
+		return TIMED_SYNC;
+	}
+	return TIMED_CALLS;
+}
+
 SEC("tp_btf/sys_exit")
 int call_ends(u64 *context)
 {
@@ -480,6 +412,11 @@ int call_ends(u64 *context)
 			count(FOREIGN);
 		return 0;
 	}
+	if (TIMED) {
+		u32 what = timed(regs->orig_ax);
+		if (what < TIMED_CALLS)
+			call_took(what, regs->orig_ax, file_of(what == TIMED_OPEN ? result : regs->di), result);
+	}
 	looked(regs, result < 0 ? F_FAILED : 0);
 	if (result < 0) {
 		call_failed(regs->orig_ax);
@@ -489,38 +426,37 @@ int call_ends(u64 *context)
 	switch (regs->orig_ax) {
 	case READ:
 	case READV:
-		moved(first, result, 0);
+		moved(file_of(first), result, 0);
 		break;
 	case WRITE:
 	case WRITEV:
-		moved(first, result, F_WRITTEN);
+		moved(file_of(first), result, F_WRITTEN);
 		break;
 	case PREAD:
 	case PREADV:
-		moved_at(first, regs->r10, result, 0);
+		moved_at(file_of(first), regs->r10, result, 0);
 		break;
 	case PWRITE:
 	case PWRITEV:
-		moved_at(first, regs->r10, result, F_WRITTEN);
+		moved_at(file_of(first), regs->r10, result, F_WRITTEN);
 		break;
 	case PREADV2:
 		if ((s64)regs->r10 == -1)
-			moved(first, result, 0);
+			moved(file_of(first), result, 0);
 		else
-			moved_at(first, regs->r10, result, 0);
+			moved_at(file_of(first), regs->r10, result, 0);
 		break;
 	case PWRITEV2:
 		if ((s64)regs->r10 == -1)
-			moved(first, result, F_WRITTEN);
+			moved(file_of(first), result, F_WRITTEN);
 		else
-			moved_at(first, regs->r10, result, F_WRITTEN);
-		/* With O_DSYNC the write itself has been told as a sync. */
-		if (result && regs->r9 & (RWF_DSYNC | RWF_SYNC) && !(GET(file_of(first), f_flags) & O_DSYNC))
-			changed(first, SYNC);
+			moved_at(file_of(first), regs->r10, result, F_WRITTEN);
+		if (result)
+			written_out(file_of(first), regs->r9);
 		break;
 	case SENDFILE:
 		moved_by(regs->si, regs->dx, result, 0);
-		moved(first, result, F_WRITTEN);
+		moved(file_of(first), result, F_WRITTEN);
 		break;
 	case COPY_FILE_RANGE:
 	case SPLICE:
@@ -528,18 +464,18 @@ int call_ends(u64 *context)
 		moved_by(regs->dx, regs->r10, result, F_WRITTEN);
 		break;
 	case CALL_OPEN:
-		opened(result, regs->si);
+		opened(file_of(result), regs->si);
 		break;
 	case CREAT:
-		opened(result, O_TRUNC);
+		opened(file_of(result), O_TRUNC);
 		break;
 	case OPENAT:
-		opened(result, regs->dx);
+		opened(file_of(result), regs->dx);
 		break;
 	case OPENAT2: {
 		u64 flags = 0;
 		read_user(&flags, sizeof(flags), (void *)regs->dx);
-		opened(result, flags);
+		opened(file_of(result), flags);
 		break;
 	}
 	case LSEEK:
@@ -549,21 +485,21 @@ int call_ends(u64 *context)
 		mapped(regs);
 		break;
 	case FTRUNCATE:
-		changed(first, TRUNCATE);
+		changed(file_of(first), TRUNCATE);
 		break;
 	case FSTAT:
-		changed(first, STAT);
+		changed(file_of(first), STAT);
 		break;
 	case GETDENTS:
 	case GETDENTS64:
-		changed(first, LIST);
+		changed(file_of(first), LIST);
 		break;
 	case CHDIR_CALL:
 	case FCHDIR:
 		moved_to(CHDIR);
 		break;
 	case FCHMOD:
-		changed(first, CHMOD);
+		changed(file_of(first), CHMOD);
 		break;
 	case CHMOD_CALL:
 		on_name(CHMOD, 0, AT_FDCWD, first);
@@ -573,7 +509,7 @@ int call_ends(u64 *context)
 		on_name(CHMOD, 0, first, regs->si);
 		break;
 	case FCHOWN:
-		changed(first, CHOWN);
+		changed(file_of(first), CHOWN);
 		break;
 	case CHOWN_CALL:
 	case LCHOWN:
@@ -598,7 +534,7 @@ int call_ends(u64 *context)
 		break;
 	case FSYNC:
 	case FDATASYNC:
-		changed(first, SYNC);
+		changed(file_of(first), SYNC);
 		break;
 	case SYNC_CALL:
 		all_synced(0);
@@ -608,7 +544,7 @@ int call_ends(u64 *context)
 		break;
 	case SYNC_FILE_RANGE:
 		if (regs->r10 & SYNC_FILE_RANGE_WRITE)
-			changed(first, SYNC);
+			changed(file_of(first), SYNC);
 		break;
 	case FCNTL:
 		if (regs->si == F_DUPFD || regs->si == F_DUPFD_CLOEXEC)
@@ -662,24 +598,13 @@ int call_ends(u64 *context)
 		two_paths(LINK, 0, first, regs->si, regs->dx, regs->r10);
 		break;
 	case IO_SUBMIT:
-		if (is_wanted())
-			count_all(AIO, result);
+		submitted(regs->dx, result);
 		break;
 	case MSYNC:
 		if (regs->dx & MS_SYNC)
 			mapping_synced(first);
 		break;
 	}
-	return 0;
-}
-
-/* Requests of io_uring, also those that a thread of the kernel takes (SQPOLL), which is one of the process. */
-SEC("tp_btf/io_uring_submit_req")
-int request_starts(u64 *context)
-{
-	u8 code = AS(struct io_kiocb, context[0])->opcode;
-	if (code < 64 && FILE_REQUESTS >> code & 1 && is_wanted())
-		count(URING);
 	return 0;
 }
 
@@ -690,6 +615,8 @@ int call_begins(u64 *context)
 	struct pt_regs *regs = (struct pt_regs *)context[0];
 	if (is_foreign(regs))
 		return 0;
+	if (TIMED && timed(context[1]) < TIMED_CALLS)
+		call_started(context[1]);
 	switch (context[1]) {
 	case CALL_CLOSE:
 		if (may_matter())

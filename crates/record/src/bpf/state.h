@@ -90,6 +90,14 @@ struct {
 	TYPE(value, struct pending);
 } PENDING SEC(".maps");
 
+/* The files that requests of io_uring are about to close, by the address of the request. */
+struct {
+	NUMBER(type, MAP_LRU_HASH);
+	NUMBER(max_entries, 1 << 12);
+	TYPE(key, u64);
+	TYPE(value, u64);
+} CLOSING SEC(".maps");
+
 struct {
 	NUMBER(type, MAP_LRU_HASH);
 	NUMBER(max_entries, 1 << 14);
@@ -112,7 +120,7 @@ struct {
 	TYPE(value, struct told);
 } SCRATCH SEC(".maps");
 
-/* What could not be told. */
+/* What could not be recorded, and requests of libaio, of which only the beginning is known. */
 enum count { LOST, URING, FOREIGN, AIO, COUNTS };
 struct {
 	NUMBER(type, MAP_PERCPU_ARRAY);

@@ -71,12 +71,25 @@ impl Live {
         self.writer.write(batch)
     }
 
-    /// Completes the file; returns the number of events in it.
+    /// Returns the size of the file in bytes, without the events that are not in it yet.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.writer.bytes()
+    }
+
+    /// Returns the time since the recording into this file began.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        SystemClock.monotonic().saturating_sub(self.started)
+    }
+
+    /// Completes the file with what is known of the trace at its end; the source stays. Returns the
+    /// number of events in it.
     ///
     /// # Errors
     /// [`crate::Error::Io`].
-    pub fn finish(self, lost: u64, notes: Vec<String>) -> Result<u64> {
-        self.writer.finish(&Info { lost, notes, ..self.info })
+    pub fn finish(self, end: Info) -> Result<u64> {
+        self.writer.finish(&Info { source: self.info.source, ..end })
     }
 
     fn checkpoint(&mut self) -> Result<()> {

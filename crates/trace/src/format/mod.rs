@@ -58,6 +58,7 @@ mod key {
     pub(super) const SOURCE: &str = "spindle.source";
     pub(super) const LOST: &str = "spindle.lost";
     pub(super) const NOTE: &str = "spindle.note";
+    pub(super) const LATENCY: &str = "spindle.latency";
     pub(super) const UNFINISHED: &str = "spindle.unfinished";
     pub(super) const SUMS: &str = "spindle.sums";
     pub(super) const SUM: &str = "spindle.sum";

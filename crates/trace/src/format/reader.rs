@@ -106,6 +106,9 @@ impl Reader {
                     info.lost = value.parse().map_err(|e| bad(format!("lost events {value}: {e}")))?;
                 }
                 key::NOTE => info.notes.push(value),
+                key::LATENCY if !info.latencies.add_line(&value) => {
+                    return Err(bad(format!("times of calls {value:?}")));
+                }
                 key::UNFINISHED => is_finished = false,
                 _ => {}
             }

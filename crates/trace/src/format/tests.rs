@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::invented::{anything, worded};
+use crate::latency::{Call, Class, Latencies};
 use crate::{Batch, Error, Event, Flags, Info, Kind, Source, open};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter,
@@ -15,7 +16,10 @@ fn what_is_written_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.trace");
     let batch = anything(300_000, 7);
-    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into(), "two".into()] };
+    let mut latencies = Latencies::default();
+    latencies.add(Call::Sync, Class::File(0), 40, 2);
+    latencies.add(Call::Read, Class::Directory, 41, 1);
+    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into(), "two".into()], latencies };
     let mut writer = Writer::create(&path).unwrap();
     writer.write(&batch).unwrap();
     assert_eq!(writer.finish(&info).unwrap(), 300_000);
@@ -259,7 +263,7 @@ fn whole(path: &std::path::Path) -> Result<(Vec<Worded>, Info), Error> {
 fn a_wrong_bit_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.trace");
-    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into()] };
+    let info = Info { source: "a test".into(), lost: 3, notes: vec!["one".into()], ..Info::default() };
     let mut writer = Writer::create(&path).unwrap();
     writer.write(&anything(40, 7)).unwrap();
     writer.checkpoint(&info).unwrap();

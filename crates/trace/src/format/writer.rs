@@ -98,6 +98,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Returns the number of bytes written to the file.
+    pub(super) fn bytes(&self) -> u64 {
+        self.file.bytes_written() as u64
+    }
+
     /// Makes the events written so far readable even if the file is never finished.
     ///
     /// # Errors
@@ -184,7 +189,13 @@ fn pairs(info: &Info) -> Vec<KeyValue> {
         (key::LOST, info.lost.to_string()),
     ];
     let notes = info.notes.iter().map(|note| (key::NOTE, note.clone()));
-    fixed.into_iter().chain(notes).map(|(key, value)| KeyValue::new(key.to_owned(), value)).collect()
+    let latencies = info.latencies.lines().map(|line| (key::LATENCY, line));
+    fixed
+        .into_iter()
+        .chain(notes)
+        .chain(latencies)
+        .map(|(key, value)| KeyValue::new(key.to_owned(), value))
+        .collect()
 }
 
 fn write_columns(

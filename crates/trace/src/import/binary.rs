@@ -216,7 +216,7 @@ impl Decode for Objects {
         Info {
             source: format!("import {}", self.name),
             notes: notes(self.layout.op.is_some(), self.unknown),
-            lost: 0,
+            ..Info::default()
         }
     }
 }

@@ -141,7 +141,7 @@ impl Decode for Blkparse {
         if self.other > 0 {
             notes.push(format!("{} requests that neither read nor wrote are left out", self.other));
         }
-        Info { source: "import blkparse".into(), notes, lost: 0 }
+        Info { source: "import blkparse".into(), notes, ..Info::default() }
     }
 }
 

@@ -183,7 +183,7 @@ impl Decode for Iolog {
         if self.other > 0 {
             notes.push(format!("{} trims are left out", self.other));
         }
-        Info { source: "import fio-iolog".into(), notes, lost: 0 }
+        Info { source: "import fio-iolog".into(), notes, ..Info::default() }
     }
 }
 
@@ -232,7 +232,7 @@ impl Decode for Log {
         if self.trims > 0 {
             notes.push(format!("{} trims and others are left out", self.trims));
         }
-        Info { source: "import fio-log".into(), notes, lost: 0 }
+        Info { source: "import fio-log".into(), notes, ..Info::default() }
     }
 }
 

@@ -224,7 +224,7 @@ impl Decode for Syscalls {
         if self.unmatched > 0 {
             notes.push(format!("{} closes without an open are left out", self.unmatched));
         }
-        Info { source: "import fiu-syscall".into(), notes, lost: 0 }
+        Info { source: "import fiu-syscall".into(), notes, ..Info::default() }
     }
 }
 

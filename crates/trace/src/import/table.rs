@@ -148,7 +148,7 @@ impl Decode for Table {
         if self.size.is_none() {
             notes.push("sizes are unknown: each object counts as one byte".into());
         }
-        Info { source: self.source.into(), notes, lost: 0 }
+        Info { source: self.source.into(), notes, ..Info::default() }
     }
 }
 

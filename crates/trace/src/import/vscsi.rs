@@ -96,7 +96,7 @@ impl Decode for Vscsi {
         if self.other > 0 {
             notes.push(format!("{} commands that neither read nor wrote are left out", self.other));
         }
-        Info { source: "import vscsi".into(), notes, lost: 0 }
+        Info { source: "import vscsi".into(), notes, ..Info::default() }
     }
 }
 

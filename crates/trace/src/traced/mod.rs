@@ -17,7 +17,7 @@
 mod state;
 
 use crate::format::Live;
-use crate::{Batch, Error, Result};
+use crate::{Batch, Error, Info, Result};
 use spindle_clock::{Clock, Mutex};
 use spindle_vfs::{Action, Caller, Ino, Observer};
 use state::State;
@@ -106,7 +106,7 @@ impl Recorder {
         let lost = recording.lost;
         drop(recording);
         match handle.join() {
-            Ok(Ok(file)) => file.finish(lost, notes()).map(Some),
+            Ok(Ok(file)) => file.finish(Info { lost, notes: notes(), ..Info::default() }).map(Some),
             _ => Ok(None),
         }
     }

@@ -74,7 +74,7 @@ pub struct Args {
 
 /// A criterion by which --by groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum By {
+pub enum By {
     User,
     Program,
     Process,
@@ -84,9 +84,22 @@ enum By {
     Ext,
 }
 
+impl From<By> for Dimension {
+    fn from(by: By) -> Self {
+        match by {
+            By::User => Self::User,
+            By::Program => Self::Program,
+            By::Process => Self::Process,
+            By::Directory => Self::Directory,
+            By::File => Self::File,
+            By::Ext => Self::Extension,
+        }
+    }
+}
+
 /// The order of the tables of --by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Sort {
+pub enum Sort {
     Bytes,
     Read,
     Written,
@@ -110,15 +123,8 @@ impl Args {
         if self.by.is_empty() && self.html.is_some() {
             return Dimension::ALL.to_vec();
         }
-        let dimension = |by: &By| match by {
-            By::User => Dimension::User,
-            By::Program => Dimension::Program,
-            By::Process => Dimension::Process,
-            By::Directory => Dimension::Directory,
-            By::File => Dimension::File,
-            By::Ext => Dimension::Extension,
-        };
-        Dimension::ALL.into_iter().filter(|all| self.by.iter().any(|by| dimension(by) == *all)).collect()
+        let is_wanted = |all: &Dimension| self.by.iter().any(|&by| Dimension::from(by) == *all);
+        Dimension::ALL.into_iter().filter(is_wanted).collect()
     }
 }
 

@@ -2,16 +2,20 @@
 
 mod analyze;
 mod cachesim;
+mod container;
 mod diff;
 mod export;
 mod filter;
 mod import;
 mod merge;
+mod parts;
 mod record;
 mod replay;
 mod report;
+mod selection;
 mod show;
 mod synth;
+mod top;
 
 pub use replay::parse_speed;
 
@@ -48,6 +52,7 @@ enum Action {
     Replay(replay::Args),
     Report(report::Args),
     Record(record::Args),
+    Top(top::Args),
     Show(show::Args),
     Synth(synth::Args),
 }
@@ -65,6 +70,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::Replay(args) => replay::run(args),
         Action::Report(args) => report::run(args),
         Action::Record(args) => record::run(args),
+        Action::Top(args) => top::run(args),
         Action::Show(args) => show::run(args),
         Action::Synth(args) => synth::run(args),
     }

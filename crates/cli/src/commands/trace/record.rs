@@ -1,9 +1,11 @@
 //! `spindle trace record`
 
+use super::parts::{PartArgs, Parts};
+use super::selection::SelectArgs;
 use crate::error::{Context, Failure, Result};
 use crate::outfile::{self, Kind, Out, OutArgs};
 use crate::text::counted;
-use spindle_record::{Filter, Probes, Signals, Summary};
+use spindle_record::{Filter, Probes, Processes, Signals, Summary};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -15,14 +17,17 @@ use std::time::Duration;
 /// Record what programs do with files
 ///
 /// With a COMMAND, record runs it and records it and its child processes until it ends. Without a
-/// COMMAND, it records all processes that the options select, until SIGINT or SIGTERM, or for the
-/// given time.
+/// COMMAND, it records all processes that the options select, until SIGINT or SIGTERM, for the
+/// given time, or until all processes of --pid have ended.
 ///
 /// The trace contains opens, closes, seeks, deletions and so on of regular files and directories,
-/// with exact counts of the bytes that were read and written between them; it does not contain
-/// accesses through io_uring and libaio, which are noted. Recording needs root and Linux 6.10 or
+/// with exact counts of the bytes that were read and written between them, also through io_uring;
+/// requests of libaio have the bytes that they ask for. Recording needs root and Linux 6.10 or
 /// newer on x86-64, where a small program in the kernel (BPF) collects the events; a build takes a
 /// few per cent longer.
+///
+/// With --rotate-size or --rotate-age the trace has several parts. Each is a trace that can be read
+/// alone, and "spindle trace merge --parts" makes one of them.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     With a COMMAND its own exit code, or 128 plus the number of the signal that ended it.
@@ -33,6 +38,8 @@ EXAMPLES
     spindle trace record -o build.trace -- make -j4
     spindle trace record -o mail.trace --user postfix --duration 3600
     spindle trace record -o data.trace --all --mount /srv
+    spindle trace record -o db.trace --pid $(pidof -s postgres)
+    spindle trace record -o web.trace --cgroup web --rotate-age 3600 --keep 24
     spindle trace record -o tests.trace --path /home/ann/project -- cargo test")]
 pub struct Args {
     /// The trace to write; - for standard output
@@ -40,26 +47,17 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     out: OutArgs,
-    /// Record only processes of this user: a name or a number
-    #[arg(long, value_name = "USER")]
-    user: Option<String>,
-    /// Record only processes in this cgroup or below it: a directory such as
-    /// /sys/fs/cgroup/system.slice
-    #[arg(long, value_name = "DIR")]
-    cgroup: Option<PathBuf>,
-    /// Record only files on the file system of this directory
-    #[arg(long, value_name = "DIR")]
-    mount: Option<PathBuf>,
-    /// Record only files at or below this absolute path, as the kernel has it: below the root of a
-    /// chroot or container, that root comes first
-    #[arg(long, value_name = "PREFIX")]
-    path: Option<String>,
+    #[command(flatten)]
+    select: SelectArgs,
     /// Stop after this many seconds; a COMMAND that still runs is not stopped
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
-    /// Record all processes, not only those of the COMMAND
+    /// Measure also how long opens, reads, writes and syncs take, which "spindle trace analyze"
+    /// shows by the size of the files; --path selects none of them
     #[arg(long)]
-    all: bool,
+    latency: bool,
+    #[command(flatten)]
+    parts: PartArgs,
     /// The command to run, with its arguments
     #[arg(value_name = "COMMAND", last = true)]
     command: Vec<OsString>,
@@ -67,40 +65,38 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let is_selected = args.all
-        || args.user.is_some()
-        || args.cgroup.is_some()
-        || args.mount.is_some()
-        || args.path.is_some();
-    if args.command.is_empty() && !is_selected {
+    if args.command.is_empty() && !args.select.is_given() {
         return Err(Failure::usage(
             "nothing to record; give a COMMAND, --all, or an option that selects processes or files",
         ));
     }
+    if !args.command.is_empty() && !args.select.pid.is_empty() {
+        return Err(Failure::usage("--pid: give either processes that run already, or a COMMAND"));
+    }
     let duration = args.duration.map(Duration::try_from_secs_f64).transpose();
     let duration = duration.map_err(|_| Failure::usage("--duration: not a number of seconds"))?;
-    if args.path.as_ref().is_some_and(|prefix| !prefix.starts_with('/')) {
-        return Err(Failure::usage("--path: the path must be absolute"));
-    }
-    let wanted = Filter {
-        children: !args.command.is_empty() && !args.all,
-        user: args.user.as_deref().map(account).transpose()?,
-        cgroup: args.cgroup.clone(),
-        mount: args.mount.clone(),
-        prefix: args.path.as_deref().map(real),
-    };
+    let has_command = !args.command.is_empty();
+    let wanted = Filter { latency: args.latency, ..args.select.filter(has_command)? };
     let prefix = wanted.prefix.clone();
     let prefix = prefix.as_deref();
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");
-    outfile::check(&args.output, Kind::Trace, args.out.force)?;
+    let mut parts = Parts::of(&args.parts, &args.output, args.out.force)?;
+    if parts.is_none() {
+        outfile::check(&args.output, Kind::Trace, args.out.force)?;
+    }
     let signals = Signals::block()?;
+    let processes = Processes::find(&args.select.pid)?;
     let probes = Probes::attach(&wanted)?;
-    let out = Out::create(&args.output, Kind::Trace, args.out.force)?;
+    let out = match &mut parts {
+        Some(parts) => parts.next()?,
+        None => Out::create(&args.output, Kind::Trace, args.out.force)?,
+    };
+    let rotation = parts.map(|parts| parts.rotation(&args.parts));
     let (ends, end) = channel();
     let failed = ends.clone();
     let failed = move || drop(failed.send(End::Failed));
-    let mut recording = probes.record((out.handle()?, Path::new(&out.name)), source, failed)?;
-    let mut has_command = false;
+    let first = (out.handle()?, Path::new(&out.name));
+    let mut recording = probes.record(first, rotation, source, failed)?;
     if let Some((program, words)) = args.command.split_first() {
         let started = signals.spawn(program, words);
         recording.stop_following()?;
@@ -113,9 +109,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     .map_err(|failure: Failure| failure.with_code(127));
             }
         };
-        has_command = true;
         let ends = ends.clone();
         std::thread::spawn(move || ends.send(End::Command(child.wait())));
+    }
+    if !args.select.pid.is_empty() {
+        let ends = ends.clone();
+        std::thread::spawn(move || processes.wait().map(|()| ends.send(End::Processes)));
     }
     // From now on it can be read, even if the recorder is killed.
     out.finish()?;
@@ -145,7 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             print_summary(&summary, prefix);
             match reason {
                 Some(End::Command(status)) => Ok(ExitCode::from(code(status?))),
-                Some(End::Signal | End::Failed) | None => Ok(ExitCode::SUCCESS),
+                Some(End::Processes | End::Signal | End::Failed) | None => Ok(ExitCode::SUCCESS),
             }
         }
     }
@@ -154,6 +153,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// The reason for which a recording ends.
 enum End {
     Command(std::io::Result<ExitStatus>),
+    /// All processes that were to be recorded have ended.
+    Processes,
     Signal,
     /// The trace could not be written.
     Failed,
@@ -181,28 +182,4 @@ fn print_summary(done: &Summary, prefix: Option<&str>) {
     for note in &done.notes {
         let _ = writeln!(err, "spindle: {note}");
     }
-}
-
-/// Returns an absolute path without the symbolic links in that part of it which exists: in a trace
-/// files have the names that the kernel has for them.
-fn real(path: &str) -> String {
-    let path = Path::new(path);
-    let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let whole = found.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
-    whole.as_deref().unwrap_or(path).to_string_lossy().into_owned()
-}
-
-/// Returns the user ID of an account.
-fn account(name: &str) -> Result<u32> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let accounts = std::fs::read_to_string("/etc/passwd").context("/etc/passwd")?;
-    let found = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1))?
-    });
-    found
-        .and_then(|number| number.parse().ok())
-        .ok_or_else(|| Failure::usage(format!("--user: there is no account {name}")))
 }

@@ -150,7 +150,7 @@ impl Decode for Strace {
             ));
         }
         notes.extend(self.state.notes());
-        Info { source: "import strace".into(), lost: 0, notes }
+        Info { source: "import strace".into(), notes, ..Info::default() }
     }
 }
 
