@@ -133,6 +133,7 @@ impl Kernel {
             ("BY_CGROUP", flag(cgroup.is_some())),
             ("CGROUP_LEVEL", level),
             ("TIMED", flag(filter.latency)),
+            ("LOOKS", flag(!filter.no_looks)),
         ];
         let mut loader = EbpfLoader::new();
         loader.btf(Some(&btf)).override_global("CGROUP", &id, true);

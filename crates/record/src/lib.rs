@@ -69,6 +69,9 @@ pub struct Filter {
     pub mount: Option<PathBuf>,
     /// Only files at or below this absolute path.
     pub prefix: Option<String>,
+    /// Leave out calls that look at a file or change only its attributes: from
+    /// [`Kind::Stat`](spindle_trace::Kind::Stat) to [`Kind::Utime`](spindle_trace::Kind::Utime).
+    pub no_looks: bool,
     /// Measure how long calls take, of all files on the wanted file system.
     pub latency: bool,
 }

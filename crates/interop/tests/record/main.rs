@@ -532,6 +532,29 @@ os.access('none', os.R_OK)",
     );
 }
 
+/// Promise: with `--no-looks` no call is recorded that only looks at a file or changes its
+/// attributes, and everything else is.
+#[test]
+fn without_looks() {
+    let script = "f = os.open('a', os.O_RDWR | os.O_CREAT); os.write(f, b'123')
+os.fstat(f); os.fchmod(f, 0o600); os.fchown(f, -1, -1); os.utime(f); os.close(f)
+os.stat('a'); os.lstat('a'); os.access('a', os.R_OK); os.chmod('a', 0o640); os.chown('a', -1, -1); os.utime('a')
+os.symlink('a', 'l'); os.readlink('l'); os.link('a', 'b')
+os.mkdir('d'); os.chdir('d'); os.listdir('..'); os.chdir('..'); os.unlink('b')";
+    let events = record_with(&["--no-looks"], script);
+    let plain = |event: &String| !event.contains("directory");
+    assert_eq!(
+        events.into_iter().filter(plain).collect::<Vec<_>>(),
+        [
+            "create+read+write path=\"a\"",
+            "close+read+write size=3 written=3 calls=1 path=\"a\"",
+            "symlink path=\"l\"",
+            "link path=\"a\" new_path=\"b\"",
+            "unlink size=3 path=\"b\"",
+        ]
+    );
+}
+
 /// Promise: for whole programs the recorder and `strace` agree, file by file, in opens, bytes read
 /// and written, and deletions, and in the numbers of other calls of each kind.
 #[test]

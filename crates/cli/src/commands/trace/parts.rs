@@ -60,8 +60,10 @@ impl Parts {
                 None => Ok(None),
             };
         }
-        let stem = output.file_stem().filter(|_| !outfile::is_stdout(output));
-        let stem = stem.ok_or_else(|| Failure::usage("--output: the parts of a recording need names"))?;
+        let is_dir = output.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let is_file = !is_dir && output.metadata().map_or(true, |found| found.is_file());
+        let stem = output.file_stem().filter(|_| is_file && !outfile::is_stdout(output));
+        let stem = stem.ok_or_else(|| Failure::usage("--output: the parts of a recording need a name"))?;
         let mut begin = stem.to_owned();
         begin.push("-");
         let mut end = OsString::new();
@@ -160,6 +162,8 @@ mod tests {
         let none = PartArgs { rotate_size: None, rotate_age: None, keep: None };
         assert!(Parts::of(&none, &output, false).unwrap().is_none());
         assert!(Parts::of(&PartArgs { keep: Some(1), ..none }, &output, false).is_err());
-        assert!(Parts::of(&args, Path::new("-"), false).is_err());
+        for wrong in ["-", "/tmp/", "/dev/null", "/"] {
+            assert!(Parts::of(&args, Path::new(wrong), false).is_err(), "{wrong}");
+        }
     }
 }

@@ -52,6 +52,10 @@ pub struct Args {
     /// Stop after this many seconds; a COMMAND that still runs is not stopped
     #[arg(long, value_name = "SECONDS")]
     duration: Option<f64>,
+    /// Leave out calls that only look at a file or change its attributes: stat, access, readlink,
+    /// getdents, chdir, chmod, chown, utime; in a build, more than half of the events
+    #[arg(long)]
+    no_looks: bool,
     /// Measure also how long opens, reads, writes and syncs take, which "spindle trace analyze"
     /// shows by the size of the files; --path selects none of them
     #[arg(long)]
@@ -76,7 +80,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let duration = args.duration.map(Duration::try_from_secs_f64).transpose();
     let duration = duration.map_err(|_| Failure::usage("--duration: not a number of seconds"))?;
     let has_command = !args.command.is_empty();
-    let wanted = Filter { latency: args.latency, ..args.select.filter(has_command)? };
+    let (latency, no_looks) = (args.latency, args.no_looks);
+    let wanted = Filter { latency, no_looks, ..args.select.filter(has_command)? };
     let prefix = wanted.prefix.clone();
     let prefix = prefix.as_deref();
     let source = concat!("spindle ", env!("CARGO_PKG_VERSION"), ", trace record");

@@ -50,7 +50,7 @@ impl SelectArgs {
             cgroup: self.cgroup.as_deref().map(cgroup).transpose()?,
             mount: self.mount.clone(),
             prefix: self.path.as_deref().map(real),
-            latency: false,
+            ..Filter::default()
         })
     }
 }
