@@ -131,7 +131,8 @@ impl Probes {
     }
 
     /// Calls `look` with what has happened since the call before, each time that `interval` has
-    /// passed, until it returns false; what happens later is not shown. There is no file.
+    /// passed and at the end, until it returns false; what happens later is not shown. There is no
+    /// file.
     ///
     /// # Errors
     /// [`Error::Refused`] if the system has no threads left.
@@ -144,6 +145,7 @@ impl Probes {
         let mut translator = Translator::new(epoch_offset(), selection, FileId::default(), real_path);
         Recording::start(kernel, Some(interval), move |items, stop| {
             let (mut shown, mut batch, mut done) = (Shown::default(), Batch::default(), Summary::default());
+            let mut has_ended = false;
             for item in items {
                 match item {
                     QueueItem::Messages(chunk, counts) => {
@@ -156,11 +158,11 @@ impl Probes {
                     QueueItem::UnderWay(open, time) => {
                         shown.add(&mut translator, &open, time, &mut batch);
                         done.events += batch.events.len() as u64;
-                        let goes_on = !stop.load(Ordering::Relaxed) && look(&mut batch);
-                        batch.clear();
-                        if !goes_on {
+                        if !has_ended && !look(&mut batch) {
+                            has_ended = true;
                             stop.store(true, Ordering::Relaxed);
                         }
+                        batch.clear();
                     }
                 }
             }

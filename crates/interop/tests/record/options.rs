@@ -506,8 +506,7 @@ for n in range(30): os.write(f, b\"x\" * 10000); time.sleep(0.05)
         table["group"]["totals"][2].as_u64().unwrap()
     };
     let written: Vec<_> = tables().lines().map(written).filter(|&bytes| bytes > 0).collect();
-    assert!(written.len() >= 3, "{written:?}");
-    assert!(written.iter().sum::<u64>() <= 300_000 && written.iter().sum::<u64>() >= 200_000, "{written:?}");
+    assert!(written.len() >= 2 && written.iter().sum::<u64>() == 300_000, "{written:?}");
 
     let counted =
         run(command(binary()).args(["trace", "top", "--interval", "0.2", "--count", "3", "--json"]));
