@@ -9,15 +9,27 @@ use crate::wire::OpenAtEnd;
 use spindle_trace::{Batch, Event};
 use std::collections::HashMap;
 
-/// What was shown of the runs that are under way: bytes and calls, by open and start.
+/// What was shown of a run that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    bytes: u64,
+    calls: u32,
+    /// It was under way at the last look. One that was not has ended just before that, and the
+    /// event of its end is still to come.
+    was_there: bool,
+}
+
+/// What was shown of the runs that are under way, by open and start.
 #[derive(Debug, Default)]
-pub struct Shown(HashMap<(u64, u64), (u64, u32)>);
+pub struct Shown(HashMap<(u64, u64), Part>);
 
 impl Shown {
     /// Takes what was shown off the events that end runs.
     pub fn leave_out(&mut self, events: &mut [Event]) {
         for event in events.iter_mut().filter(|event| event.kind.ends_run() && event.bytes() > 0) {
-            let Some((bytes, calls)) = self.0.remove(&(event.open, event.position)) else { continue };
+            let Some(Part { bytes, calls, .. }) = self.0.remove(&(event.open, event.position)) else {
+                continue;
+            };
             event.position += bytes;
             event.read = event.read.saturating_sub(bytes);
             event.written = event.written.saturating_sub(bytes);
@@ -33,18 +45,19 @@ impl Shown {
         time: u64,
         batch: &mut Batch,
     ) {
-        let mut before = std::mem::take(&mut self.0);
+        self.0.retain(|_, part| std::mem::take(&mut part.was_there));
         for open in under_way {
             let mut new = *open;
             for (start, bytes, calls, _) in &mut new.runs {
                 if *bytes == 0 {
                     continue;
                 }
-                let key = (open.open, *start);
-                let (was, counted) = before.remove(&key).unwrap_or_default();
-                self.0.insert(key, (*bytes, *calls));
-                (*start, *bytes, *calls) =
-                    (*start + was, bytes.saturating_sub(was), calls.saturating_sub(counted));
+                let part = self.0.entry((open.open, *start)).or_default();
+                let before = *part;
+                *part = Part { bytes: *bytes, calls: *calls, was_there: true };
+                *start += before.bytes;
+                *bytes = bytes.saturating_sub(before.bytes);
+                *calls = calls.saturating_sub(before.calls);
             }
             translator.left(&new, time, batch);
         }
@@ -91,6 +104,8 @@ mod tests {
             flags: WRITTEN,
             ..Message::default()
         };
+        // The run has ended, but its event comes later.
+        assert_eq!(look(&[], None), []);
         assert_eq!(look(&[], Some(&close)), [(135, 5, 1)]);
     }
 }
