@@ -13,10 +13,11 @@
 //! bytes per user: 11, 10 and 23 % of the windows were like that, most on the machine with the
 //! fewest users. This module does the same.
 
+use super::parts::{Count, InOrder, Most, Numbers, Part, Read, Reader, Whole, parts, real};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use spindle_trace::Event;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The two lengths of windows in ns: ten minutes and ten seconds.
 pub const LENGTHS: [i64; 2] = [600 * 1_000_000_000, 10 * 1_000_000_000];
@@ -79,9 +80,86 @@ impl RunningMoments {
         }
     }
 
+    /// Adds the values of another series (Chan et al., "Updating Formulae and a Pairwise Algorithm for
+    /// Computing Sample Variances", 1979).
+    fn append(&mut self, other: Self) {
+        let count = self.count + other.count;
+        if count > 0.0 {
+            let off = other.mean - self.mean;
+            self.mean += off * other.count / count;
+            self.squares += other.squares + off * off * self.count * other.count / count;
+            self.count = count;
+        }
+    }
+
     fn moments(&self) -> Moments {
         let variance = if self.count > 0.0 { (self.squares / self.count).max(0.0) } else { 0.0 };
         Moments { mean: self.mean, deviation: variance.sqrt() }
+    }
+}
+
+impl Part for RunningMoments {
+    fn merge(&mut self, other: &Self) {
+        self.append(*other);
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        [self.count, self.mean, self.squares].into_iter().for_each(|value| real(value, out));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        Ok(Self { count: from.real()?, mean: from.real()?, squares: from.real()? })
+    }
+}
+
+/// [`Activity`] before the averages, which would not merge to the last bit: the moments of each
+/// trace stay apart.
+#[derive(Clone, Debug)]
+pub(super) struct ActivitySums {
+    users: BTreeSet<u32>,
+    minutes: WindowSums,
+    seconds: WindowSums,
+}
+
+parts!(ActivitySums { users: Numbers, minutes: Whole, seconds: Whole });
+
+impl ActivitySums {
+    pub(super) fn activity(&self) -> Activity {
+        let users = self.users.len() as u64;
+        Activity { users, minutes: self.minutes.windows(), seconds: self.seconds.windows() }
+    }
+}
+
+/// [`Windows`] before the averages.
+#[derive(Clone, Debug)]
+struct WindowSums {
+    count: u64,
+    idle: u64,
+    most: u64,
+    active: Vec<RunningMoments>,
+    throughput: Vec<RunningMoments>,
+    peak: f64,
+}
+
+parts!(WindowSums {
+    count: Count,
+    idle: Count,
+    most: Most,
+    active: InOrder,
+    throughput: InOrder,
+    peak: Most,
+});
+
+impl WindowSums {
+    fn windows(&self) -> Windows {
+        let moments = |traces: &[RunningMoments]| {
+            let mut all = RunningMoments::default();
+            traces.iter().for_each(|&trace| all.append(trace));
+            all.moments()
+        };
+        let (active, throughput) = (moments(&self.active), moments(&self.throughput));
+        let &Self { count, idle, most, peak, .. } = self;
+        Windows { count, idle, most, active, throughput, peak }
     }
 }
 
@@ -150,14 +228,13 @@ impl Series {
         self.done.peak = self.done.peak.max(rate);
     }
 
-    /// Returns the statistics of all whole windows.
-    fn finish(mut self) -> Windows {
+    /// Returns the sums over all whole windows.
+    fn finish(mut self) -> WindowSums {
         if self.now > 0 {
             self.close(self.open[0], 1);
         }
-        self.done.active = self.active.moments();
-        self.done.throughput = self.throughput.moments();
-        self.done
+        let Windows { count, idle, most, peak, .. } = self.done;
+        WindowSums { count, idle, most, active: vec![self.active], throughput: vec![self.throughput], peak }
     }
 }
 
@@ -204,8 +281,8 @@ impl ActivityMeter {
         }
     }
 
-    pub(super) fn finish(self) -> Activity {
+    pub(super) fn finish(self) -> ActivitySums {
         let [minutes, seconds] = self.series.map(Series::finish);
-        Activity { users: self.users.len() as u64, minutes, seconds }
+        ActivitySums { users: self.users.into_keys().collect(), minutes, seconds }
     }
 }

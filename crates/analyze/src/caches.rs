@@ -1,8 +1,10 @@
 //! The last two lines of Table I: the effect of caches on the trace ([`spindle_cachesim`]).
 
 use super::outcome::percent;
+use super::parts::{Count, Each, How, Part, Read, Reader, number};
 use spindle_cachesim::replacement::PolicyName;
 use spindle_cachesim::{CacheGrid, Extras, GridResult, Write};
+use spindle_report::number::share;
 
 /// Block sizes in bytes, as in the paper's Table VII.
 const BLOCKS: [u32; 6] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
@@ -41,20 +43,7 @@ impl Caches {
     /// Evaluates the results of [`Caches::grids`].
     #[must_use]
     pub fn of(results: &[GridResult]) -> Self {
-        let cells =
-            || results.iter().flat_map(|result| &result.cells).filter(|cell| cell.counts.accesses() > 0);
-        let saved = cells()
-            .filter(|cell| cell.block == BLOCK && cell.size == LARGE)
-            .map(|cell| 1.0 - cell.counts.miss_ratio())
-            .fold(None, |range: Option<(f64, f64)>, saved| {
-                let (least, most) = range.unwrap_or((saved, saved));
-                Some((least.min(saved), most.max(saved)))
-            });
-        let best = |size| {
-            let of = cells().filter(|cell| cell.size == size && cell.write == Write::Delayed);
-            of.min_by_key(|cell| cell.counts.ios()).map(|cell| cell.block)
-        };
-        Self { saved, best: best(SMALL).zip(best(LARGE)) }
+        CacheSums::of(results).caches()
     }
 
     /// Returns the two sentences, with the paper's figures if `paper` is set.
@@ -80,6 +69,59 @@ impl Caches {
             ));
         }
         sentences
+    }
+}
+
+/// The results of [`Caches::grids`] that [`Caches`] needs: the accesses to blocks and to the disk of
+/// each cache, in the order of the grids, their sizes and their write policies.
+#[derive(Clone, Debug)]
+pub(super) struct CacheSums(Vec<[u64; 2]>);
+
+impl CacheSums {
+    pub(super) fn of(results: &[GridResult]) -> Self {
+        let cells = results.iter().flat_map(|result| &result.cells);
+        Self(cells.map(|cell| [cell.counts.accesses(), cell.counts.ios()]).collect())
+    }
+
+    /// Returns the block sizes, cache sizes and write policies, in the order of the results.
+    fn order() -> impl Iterator<Item = (u32, u64, Write)> {
+        let caches = |size| Write::PAPER.map(|write| (size, write));
+        BLOCKS.into_iter().flat_map(move |block| {
+            [SMALL, LARGE].into_iter().flat_map(caches).map(move |(size, write)| (block, size, write))
+        })
+    }
+
+    pub(super) fn caches(&self) -> Caches {
+        let used = || Self::order().zip(&self.0).filter(|(_, [accesses, _])| *accesses > 0);
+        let saved = used()
+            .filter(|((block, size, _), _)| (*block, *size) == (BLOCK, LARGE))
+            .map(|(_, &[accesses, ios])| 1.0 - share(ios, accesses).unwrap_or(0.0))
+            .fold(None, |range: Option<(f64, f64)>, saved| {
+                let (least, most) = range.unwrap_or((saved, saved));
+                Some((least.min(saved), most.max(saved)))
+            });
+        let best = |wanted| {
+            let of = used().filter(|((_, size, write), _)| (*size, *write) == (wanted, Write::Delayed));
+            of.min_by_key(|(_, [_, ios])| *ios).map(|((block, _, _), _)| block)
+        };
+        Caches { saved, best: best(SMALL).zip(best(LARGE)) }
+    }
+}
+
+impl Part for CacheSums {
+    fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(into, cell)| Each::<Count>::merge(into, cell));
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        number(self.0.len() as u64, out);
+        self.0.iter().for_each(|cell| Each::<Count>::write(cell, out));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        let len = from.number()?;
+        from.expect(len == Self::order().count() as u64, "another number of caches")?;
+        (0..len).map(|_| Each::<Count>::read(from)).collect::<Read<_>>().map(Self)
     }
 }
 

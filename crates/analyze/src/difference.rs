@@ -179,7 +179,7 @@ impl Sample {
             }
             progress(source.progress());
         }
-        Ok(Self { found: pass.finish(source.info()), parts })
+        Ok(Self { found: pass.finish(source.info()).findings(&[], 0), parts })
     }
 
     /// Returns what was found in the whole trace.

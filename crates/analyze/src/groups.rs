@@ -7,10 +7,11 @@
 //! reported.
 
 use super::heavy::HeavyHitters;
+use super::parts::{Each, How, Part, Read, Reader, Sum, number};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use spindle_trace::{Batch, Columns, Event, FileId, Symbol};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Maximum number of names whose amounts are kept, for each measure.
@@ -179,8 +180,8 @@ pub(super) trait Charge {
     fn who(&mut self, event: &Event, batch: &Batch) -> Self::Tag;
     /// Charges an amount.
     fn charge(&mut self, who: &Self::Tag, measure: Measure, amount: u64);
-    /// Returns the largest amounts.
-    fn finish(self) -> Vec<Group>;
+    /// Returns the amounts.
+    fn finish(self) -> Vec<GroupSums>;
 }
 
 /// Attributes nothing.
@@ -191,7 +192,7 @@ impl Charge for Unattributed {
     fn begin(&mut self, _: &Batch) {}
     fn who(&mut self, _: &Event, _: &Batch) {}
     fn charge(&mut self, (): &(), _: Measure, _: u64) {}
-    fn finish(self) -> Vec<Group> {
+    fn finish(self) -> Vec<GroupSums> {
         Vec::new()
     }
 }
@@ -201,7 +202,6 @@ pub(super) type Causes = Arc<[Arc<str>]>;
 
 /// Attributes amounts to names.
 pub(super) struct Names {
-    top: usize,
     wanted: Vec<(Dimension, [HeavyHitters; 6])>,
     words: Words,
     users: HashMap<u32, Arc<str>, RandomState>,
@@ -221,9 +221,8 @@ struct Known {
 }
 
 impl Names {
-    pub(super) fn new(wanted: &[Dimension], top: usize) -> Self {
+    pub(super) fn new(wanted: &[Dimension]) -> Self {
         Self {
-            top,
             wanted: wanted
                 .iter()
                 .map(|&by| (by, Measure::ALL.map(|_| HeavyHitters::new(CAPACITY))))
@@ -306,20 +305,113 @@ impl Charge for Names {
         }
     }
 
-    fn finish(self) -> Vec<Group> {
-        self.wanted.iter().map(|(by, heavy)| group(*by, heavy, self.top)).collect()
+    fn finish(self) -> Vec<GroupSums> {
+        self.wanted.iter().map(|(by, heavy)| GroupSums::new(*by, heavy)).collect()
     }
 }
 
-fn group(by: Dimension, heavy: &[HeavyHitters; 6], top: usize) -> Group {
-    let names: HashSet<Arc<str>> = heavy.iter().flat_map(|heavy| heavy.top(top)).collect();
-    let amounts = |name: &str| Measure::ALL.map(|measure| heavy[measure as usize].of(name));
-    let rows = names.into_iter().map(|name| Amounts { amounts: amounts(&name), name: String::from(&*name) });
-    let of = |what: fn(&HeavyHitters) -> u64| Measure::ALL.map(|measure| what(&heavy[measure as usize]));
-    let (totals, missed) = (of(HeavyHitters::total), of(HeavyHitters::missed));
-    let mut group = Group { by, totals, missed, order: Order::default(), rows: rows.collect() };
-    group.sort(Order::default());
-    group
+/// A [`Group`] before the largest names are chosen: all names that were kept.
+#[derive(Clone, Debug)]
+pub(super) struct GroupSums {
+    by: Dimension,
+    totals: [u64; 6],
+    missed: [u64; 6],
+    names: BTreeMap<Arc<str>, [u64; 6]>,
+}
+
+impl GroupSums {
+    fn new(by: Dimension, heavy: &[HeavyHitters; 6]) -> Self {
+        let mut names: BTreeMap<_, [u64; 6]> = BTreeMap::new();
+        for (measure, heavy) in heavy.iter().enumerate() {
+            for (name, &amount) in heavy.amounts() {
+                names.entry(Arc::clone(name)).or_default()[measure] = amount;
+            }
+        }
+        let of = |what: fn(&HeavyHitters) -> u64| Measure::ALL.map(|measure| what(&heavy[measure as usize]));
+        Self { by, totals: of(HeavyHitters::total), missed: of(HeavyHitters::missed), names }
+    }
+
+    pub(super) const fn by(&self) -> Dimension {
+        self.by
+    }
+
+    /// Returns the `top` names with the largest amounts of each measure; of equal ones the first in
+    /// the order of their names.
+    pub(super) fn largest(&self, top: usize) -> Group {
+        let mut chosen: BTreeMap<&str, [u64; 6]> = BTreeMap::new();
+        for measure in Measure::ALL {
+            let amount = |amounts: &[u64; 6]| amounts[measure as usize];
+            let mut all: Vec<_> = self.names.iter().filter(|(_, amounts)| amount(amounts) > 0).collect();
+            all.sort_by(|a, b| amount(b.1).cmp(&amount(a.1)));
+            chosen.extend(all.into_iter().take(top).map(|(name, &amounts)| (&**name, amounts)));
+        }
+        let rows = chosen.into_iter().map(|(name, amounts)| Amounts { name: name.to_owned(), amounts });
+        let &Self { by, totals, missed, .. } = self;
+        let mut group = Group { by, totals, missed, order: Order::default(), rows: rows.collect() };
+        group.sort(Order::default());
+        group
+    }
+}
+
+impl Part for GroupSums {
+    fn merge(&mut self, other: &Self) {
+        Each::<Sum>::merge(&mut self.totals, &other.totals);
+        Each::<Sum>::merge(&mut self.missed, &other.missed);
+        for (name, amounts) in &other.names {
+            Each::<Sum>::merge(self.names.entry(Arc::clone(name)).or_default(), amounts);
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        number(self.by as u64, out);
+        Each::<Sum>::write(&self.totals, out);
+        Each::<Sum>::write(&self.missed, out);
+        number(self.names.len() as u64, out);
+        for (name, amounts) in &self.names {
+            number(name.len() as u64, out);
+            out.extend(name.as_bytes());
+            Each::<Sum>::write(amounts, out);
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        let by = Dimension::ALL[from.index(Dimension::ALL.len(), "groups by something unknown")?];
+        let (totals, missed) = (Each::<Sum>::read(from)?, Each::<Sum>::read(from)?);
+        let mut names = BTreeMap::new();
+        for _ in 0..from.number()? {
+            let name = from.text()?;
+            from.expect(!names.contains_key(name), "a name that is there twice")?;
+            names.insert(name.into(), Each::<Sum>::read(from)?);
+        }
+        Ok(Self { by, totals, missed, names })
+    }
+}
+
+/// Groups by the dimensions that all traces have.
+pub(super) enum OfBoth {}
+
+impl How<Vec<GroupSums>> for OfBoth {
+    fn merge(into: &mut Vec<GroupSums>, other: &Vec<GroupSums>) {
+        into.retain_mut(|group| {
+            let same = other.iter().find(|same| same.by == group.by);
+            same.inspect(|same| group.merge(same)).is_some()
+        });
+    }
+
+    fn write(value: &Vec<GroupSums>, out: &mut Vec<u8>) {
+        number(value.len() as u64, out);
+        value.iter().for_each(|group| group.write(out));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Vec<GroupSums>> {
+        let mut read: Vec<GroupSums> = Vec::new();
+        for _ in 0..from.index(Dimension::ALL.len() + 1, "too many groups")? {
+            let group = GroupSums::read(from)?;
+            from.expect(read.iter().all(|other| other.by != group.by), "the same group twice")?;
+            read.push(group);
+        }
+        Ok(read)
+    }
 }
 
 /// Interned words; each is kept once while it is in use.

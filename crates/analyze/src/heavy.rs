@@ -51,9 +51,10 @@ impl HeavyHitters {
         self.missed = self.missed.saturating_add(median);
     }
 
-    /// Returns the amount of a name; it may be too small by up to [`HeavyHitters::missed`].
-    pub(super) fn of(&self, name: &str) -> u64 {
-        self.counts.get(name).copied().unwrap_or(0)
+    /// Returns the names with their amounts, which may be too small by up to
+    /// [`HeavyHitters::missed`].
+    pub(super) const fn amounts(&self) -> &HashMap<Arc<str>, u64, RandomState> {
+        &self.counts
     }
 
     /// Returns the total of all names.
@@ -64,14 +65,6 @@ impl HeavyHitters {
     /// Returns the maximum error by which an amount may be too small.
     pub(super) const fn missed(&self) -> u64 {
         self.missed
-    }
-
-    /// Returns the names with the largest amounts, in descending order; equal ones in the order of
-    /// their names.
-    pub(super) fn top(&self, most: usize) -> Vec<Arc<str>> {
-        let mut all: Vec<_> = self.counts.iter().collect();
-        all.sort_unstable_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        all.into_iter().take(most).map(|(name, _)| Arc::clone(name)).collect()
     }
 }
 
@@ -97,12 +90,15 @@ mod tests {
             assert_eq!(heavy.total(), expected.values().sum::<u64>());
             assert!(heavy.missed() <= heavy.total() / (capacity as u64 / 2));
             for (name, &count) in &expected {
-                let found = heavy.of(name);
+                let found = heavy.amounts().get(name).copied().unwrap_or(0);
                 assert!(found <= count && count <= found + heavy.missed(), "{name}: {found} of {count}");
             }
-            let mut top = heavy.top(3);
-            top.sort();
-            assert_eq!(top.iter().map(|name| &**name).collect::<Vec<_>>(), ["0", "1", "2"]);
+            let mut largest: Vec<_> =
+                heavy.amounts().iter().map(|(name, amount)| (amount, &**name)).collect();
+            largest.sort_unstable_by(|a, b| b.cmp(a));
+            let mut names: Vec<_> = largest[..3].iter().map(|&(_, name)| name).collect();
+            names.sort_unstable();
+            assert_eq!(names, ["0", "1", "2"]);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! bytes), so one histogram draws both halves of the paper's figures. Powers of two are bounds: the
 //! jumps of the paper's curves (at 1024, 4096) stay jumps.
 
+use super::parts::{Count, How, Part, Read, Reader, Sum, number};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -98,11 +99,11 @@ impl Histogram {
     /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         for ((count, weight), (more, heavier)) in self.buckets.iter_mut().zip(&other.buckets) {
-            *count += more;
-            *weight = weight.saturating_add(*heavier);
+            Count::merge(count, more);
+            Sum::merge(weight, heavier);
         }
-        self.count += other.count;
-        self.weight = self.weight.saturating_add(other.weight);
+        Count::merge(&mut self.count, &other.count);
+        Sum::merge(&mut self.weight, &other.weight);
         self.sum = self.sum.saturating_add(other.sum);
         self.most = self.most.max(other.most);
     }
@@ -205,6 +206,44 @@ impl Bucket {
     #[must_use]
     pub const fn middle(&self) -> u64 {
         self.from + (self.to - self.from - 1) / 2
+    }
+}
+
+/// Stores the buckets that are not empty, by their numbers, and the sum and the maximum of the
+/// values. The totals follow from the buckets.
+impl Part for Histogram {
+    fn merge(&mut self, other: &Self) {
+        Self::merge(self, other);
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        number(self.buckets().count() as u64, out);
+        for (at, (count, weight)) in self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.0 > 0) {
+            number(at as u64, out);
+            Count::write(count, out);
+            Sum::write(weight, out);
+        }
+        out.extend(self.sum.to_le_bytes());
+        number(self.most, out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        let mut read = Self::default();
+        let mut next = 0;
+        for _ in 0..from.index(BUCKETS + 1, "more buckets than a histogram has")? {
+            let at = from.index(BUCKETS, "a bucket that a histogram does not have")?;
+            from.expect(at >= next, "buckets out of order")?;
+            next = at + 1;
+            let (count, weight) = (Count::read(from)?, Sum::read(from)?);
+            read.buckets[at] = (count, weight);
+            Count::merge(&mut read.count, &count);
+            Sum::merge(&mut read.weight, &weight);
+        }
+        read.sum = from.wide()?;
+        read.most = from.number()?;
+        let is_last = next == index(read.most) + 1 || (next == 0 && read.most == 0);
+        from.expect(is_last, "a maximum outside of the last bucket")?;
+        Ok(read)
     }
 }
 

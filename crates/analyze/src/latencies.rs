@@ -1,10 +1,11 @@
-//! Shows how long calls took, by call and by the size of the file.
+//! Shows how long calls took, by call and by the size of the file, and stores it.
 
 use super::outcome::table_section;
+use super::parts::{Count, How, Part, Read, Reader, number};
 use spindle_report::Section;
 use spindle_report::number::{real, share};
 use spindle_report::outcome::{Cell, Column, Figure, Measured, Plot, Series, Table, Unit};
-use spindle_trace::latency::{BUCKETS, Call, Latencies, shortest};
+use spindle_trace::latency::{BUCKETS, Call, Class, Latencies, shortest};
 
 /// Returns the table and the figure; none if nothing was measured.
 pub fn section(latencies: &Latencies) -> Option<Section> {
@@ -47,6 +48,41 @@ pub fn section(latencies: &Latencies) -> Option<Section> {
 /// Shows nanoseconds in milliseconds.
 fn milliseconds(ns: f64) -> Measured {
     Measured::new(ns / 1e6, 4)
+}
+
+/// Stores the rows by the numbers of their calls and classes, and of these the buckets that are not
+/// empty, by their numbers.
+impl Part for Latencies {
+    fn merge(&mut self, other: &Self) {
+        Self::merge(self, other);
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        number(self.rows().count() as u64, out);
+        for (call, class, counts) in self.rows() {
+            let counts: Vec<_> = counts.collect();
+            number(call as u64, out);
+            number(Class::ALL.iter().position(|one| *one == class).unwrap_or_default() as u64, out);
+            number(counts.len() as u64, out);
+            for (bucket, calls) in counts {
+                number(bucket as u64, out);
+                Count::write(&calls, out);
+            }
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        let mut read = Self::default();
+        for _ in 0..from.index(Call::ALL.len() * Class::ALL.len() + 1, "too many times of calls")? {
+            let (call, _) = Call::ALL[from.index(Call::ALL.len(), "times of an unknown call")?];
+            let class = Class::ALL[from.index(Class::ALL.len(), "times of files of an unknown size")?];
+            for _ in 0..from.index(BUCKETS + 1, "more times than there are")? {
+                let bucket = from.index(BUCKETS, "a time that there is not")?;
+                read.add(call, class, bucket, Count::read(from)?);
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// Calls by bucket.
@@ -100,7 +136,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindle_trace::latency::{Class, bucket_of};
+    use spindle_trace::latency::bucket_of;
 
     /// Promise: quantiles lie in the bucket of their call, and curves end at 1 with the longest.
     #[test]

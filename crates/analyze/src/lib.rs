@@ -5,7 +5,8 @@
 //! figure. Memory grows with open files ([`spindle_trace::follow`]), with files whose new data is
 //! alive, and with users, but not with the number of events. The results are [`Findings`]: raw
 //! numbers and distributions for other programs and for JSON. [`Findings::sections`] shows them
-//! beside the paper's ([`paper`]).
+//! beside the paper's ([`paper`]). Those of several traces merge before they are results
+//! ([`Partial`]).
 //!
 //! The time of an event is when its call returned; bytes count at the event that ends their run
 //! ("billing", section 3.1).
@@ -20,6 +21,8 @@ mod latencies;
 mod lifetimes;
 mod outcome;
 pub mod paper;
+mod partial;
+mod parts;
 mod patterns;
 mod requests;
 
@@ -29,18 +32,20 @@ pub use groups::{Amounts, Dimension, Group, Measure, Order};
 pub use histogram::{Bucket, By, Histogram};
 pub use lifetimes::{Lifetimes, Lives, YOUNG};
 pub use outcome::Show;
+pub use partial::{MAGIC, Partial};
 pub use patterns::{Orders, Patterns};
 pub use requests::{CALLS_1991, Class, Requests, Slots};
 
 use activity::ActivityMeter;
 use groups::{Charge, Names, Unattributed};
 use lifetimes::{Ended, LiveData};
+use parts::{Count, Each, Lines, Listed, Most, OfAll, Span, Sum, Whole, parts};
 use serde::Serialize;
 use spindle_trace::follow::{Access, Follow, Step};
 use spindle_trace::latency::Latencies;
 use spindle_trace::{Batch, Event, Flags, Info, Kind, Result, Source};
 
-/// The results of analysing a trace.
+/// The results of analysing a trace, or several.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
     /// The trace as a whole (Table III).
@@ -64,13 +69,16 @@ pub struct Findings {
 /// Counts over the whole trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Totals {
-    /// The program that made the trace.
+    /// Number of traces.
+    pub traces: u64,
+    /// The program that made the trace; different ones of several traces are separated by
+    /// semicolons.
     pub source: String,
-    /// Notes of the trace.
+    /// Notes of the trace; of several traces, the different ones.
     pub notes: Vec<String>,
     /// Number of events lost while recording.
     pub lost: u64,
-    /// Size of the trace file in bytes, if it is a file.
+    /// Size of the trace file in bytes, if it is a file; of several, their sum.
     pub file_bytes: Option<u64>,
     /// Number of events by [`Kind`], without `open` events of files that were open before the
     /// recording.
@@ -79,6 +87,8 @@ pub struct Totals {
     pub open_before: u64,
     /// Times of the first and the last event, in ns since 1970.
     pub span: Option<(i64, i64)>,
+    /// Time from the first to the last event in ns; of several traces, the sum of their times.
+    pub duration: u64,
     /// Bytes read.
     pub read: u64,
     /// Bytes written.
@@ -106,13 +116,28 @@ impl Totals {
         self.read.saturating_add(self.written)
     }
 
-    /// Returns the time from the first to the last event, in seconds.
+    /// Returns the duration in seconds.
     #[must_use]
     #[allow(clippy::cast_precision_loss)] // Only a few digits are shown.
-    pub fn seconds(&self) -> f64 {
-        self.span.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
+    pub const fn seconds(&self) -> f64 {
+        self.duration as f64 / 1e9
     }
 }
+
+parts!(Totals {
+    traces: Count,
+    source: Listed,
+    notes: Lines,
+    lost: Count,
+    file_bytes: OfAll<Sum>,
+    events: Each<Count>,
+    open_before: Count,
+    span: Span,
+    duration: Sum,
+    read: Sum,
+    written: Sum,
+    loaded: Sum,
+});
 
 /// Measurements that the paper lacks: features of today's systems, and input for advice.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -143,6 +168,20 @@ pub struct Today {
     pub open_most: u64,
 }
 
+parts!(Today {
+    requests: Whole,
+    runs: Count,
+    positional: Whole,
+    mapped: Whole,
+    direct: Whole,
+    apart: Whole,
+    synced: Count,
+    synced_bytes: Sum,
+    overwritten: Sum,
+    appended: Sum,
+    open_most: Most,
+});
+
 /// A pass over the events.
 struct Pass<C: Charge> {
     charge: C,
@@ -158,7 +197,7 @@ struct Pass<C: Charge> {
 /// # Errors
 /// Errors of the source.
 pub fn analyze(source: &mut dyn Source, progress: impl FnMut(Option<f64>)) -> Result<Findings> {
-    Pass::new(Unattributed).all(source, progress)
+    analyze_by(source, &[], 0, progress)
 }
 
 /// Analyses a trace like [`analyze`], and adds the `top` largest names of each measure for each of
@@ -172,10 +211,22 @@ pub fn analyze_by(
     top: usize,
     progress: impl FnMut(Option<f64>),
 ) -> Result<Findings> {
+    Ok(analyze_partially(source, wanted, progress)?.findings(wanted, top))
+}
+
+/// Analyses a trace like [`analyze_by`], and returns what merges with that of other traces.
+///
+/// # Errors
+/// Errors of the source.
+pub fn analyze_partially(
+    source: &mut dyn Source,
+    wanted: &[Dimension],
+    progress: impl FnMut(Option<f64>),
+) -> Result<Partial> {
     if wanted.is_empty() {
-        return analyze(source, progress);
+        return Pass::new(Unattributed).all(source, progress);
     }
-    Pass::new(Names::new(wanted, top)).all(source, progress)
+    Pass::new(Names::new(wanted)).all(source, progress)
 }
 
 impl<C: Charge> Pass<C> {
@@ -184,7 +235,7 @@ impl<C: Charge> Pass<C> {
         Self { charge, follow, activity, live, found: Findings::default() }
     }
 
-    fn all(mut self, source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Findings> {
+    fn all(mut self, source: &mut dyn Source, mut progress: impl FnMut(Option<f64>)) -> Result<Partial> {
         let mut batch = Batch::default();
         while source.next(&mut batch)? {
             self.charge.begin(&batch);
@@ -304,11 +355,13 @@ impl<C: Charge> Pass<C> {
         Findings { lifetimes: self.live.so_far(), ..self.found.clone() }
     }
 
-    fn finish(mut self, info: Info) -> Findings {
-        self.found.totals.source = info.source;
-        self.found.totals.lost = info.lost;
-        self.found.totals.notes = info.notes;
-        self.found.latencies = info.latencies;
+    fn finish(mut self, info: Info) -> Partial {
+        let totals = &mut self.found.totals;
+        totals.traces = 1;
+        totals.source = info.source;
+        totals.lost = info.lost;
+        totals.notes = info.notes;
+        totals.duration = totals.span.map_or(0, |(first, last)| last.saturating_sub(first).unsigned_abs());
         self.found.today.open_most = self.follow.most() as u64;
         for access in self.follow.still_open() {
             self.found.patterns.unfinished += 1;
@@ -316,10 +369,19 @@ impl<C: Charge> Pass<C> {
             self.charge.charge(&access.tag, Measure::Read, access.read);
             self.charge.charge(&access.tag, Measure::Written, access.written);
         }
-        self.found.groups = self.charge.finish();
-        self.found.activity = self.activity.finish();
-        self.found.lifetimes = self.live.finish();
-        self.found
+        let Findings { totals, patterns, today, requests, .. } = self.found;
+        Partial {
+            names: Vec::new(),
+            totals,
+            activity: self.activity.finish(),
+            patterns,
+            lifetimes: self.live.finish(),
+            today,
+            requests,
+            latencies: info.latencies,
+            groups: self.charge.finish(),
+            caches: None,
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! one is still open, the trace has missed the end of that one.
 
 use super::histogram::Histogram;
+use super::parts::{Count, Sum, Whole, parts};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use spindle_trace::follow::Access;
@@ -42,6 +43,16 @@ pub struct Lifetimes {
     pub written: u64,
 }
 
+parts!(Lifetimes {
+    ended: Whole,
+    deleted: Whole,
+    truncated: Whole,
+    overwritten: Whole,
+    surviving: Whole,
+    lost: Count,
+    written: Sum,
+});
+
 /// A number of files (or other items) and of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lives {
@@ -50,6 +61,8 @@ pub struct Lives {
     /// Number of bytes.
     pub bytes: u64,
 }
+
+parts!(Lives { files: Count, bytes: Sum });
 
 impl Lives {
     pub(super) fn add(&mut self, bytes: u64) {

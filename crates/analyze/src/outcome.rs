@@ -163,6 +163,12 @@ impl Findings {
         }
         let mut table = rows.0;
         let mut notes = vec!["MB are millions of bytes; shares are of all events listed.".to_owned()];
+        if totals.traces > 1 {
+            notes.push(format!(
+                "These are {} traces, each analysed by itself; the duration is the sum of theirs.",
+                totals.traces
+            ));
+        }
         if totals.open_before > 0 {
             notes.push(format!("{} files were open when recording began.", totals.open_before));
         }

@@ -7,6 +7,7 @@
 //! unknown (but their runs and their sizes at the close count).
 
 use super::histogram::Histogram;
+use super::parts::{Count, Each, Sum, Whole, parts};
 use serde::Serialize;
 use spindle_trace::Event;
 use spindle_trace::follow::{Access, Pattern};
@@ -33,6 +34,17 @@ pub struct Patterns {
     pub intervals: Histogram,
 }
 
+parts!(Patterns {
+    modes: Each<Whole>,
+    directories: Count,
+    before: Count,
+    unfinished: Count,
+    runs: Whole,
+    sizes: Whole,
+    open_times: Whole,
+    intervals: Whole,
+});
+
 /// Accesses of one mode by the order in which they went through their files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Orders {
@@ -52,6 +64,20 @@ pub struct Orders {
     /// Number of accesses that transferred nothing although the file was not empty.
     pub untouched: u64,
 }
+
+parts!(
+    Orders {
+        accesses: Count,
+        bytes: Sum,
+        whole: Count,
+        whole_bytes: Sum,
+        sequential: Count,
+        sequential_bytes: Sum,
+        untouched: Count,
+    },
+    |orders| orders.whole.max(orders.untouched) <= orders.sequential && orders.sequential <= orders.accesses,
+    "more accesses in one order than there are"
+);
 
 impl Orders {
     fn add(&mut self, pattern: Pattern, bytes: u64) {

@@ -6,6 +6,7 @@
 //! no calls of their own. Calls that read or write are counted in the event that ends their run;
 //! accesses through a mapping are no calls.
 
+use super::parts::{Count, Each, Earliest, How, Part, Read, Reader, Whole, number, parts};
 use serde::Serialize;
 use spindle_trace::{Event, Flags, Kind};
 
@@ -13,6 +14,8 @@ use spindle_trace::{Event, Flags, Kind};
 const SLOTS: usize = 256;
 /// Length of a slot at first, in ns.
 const SLOT: u64 = 1_000_000;
+/// How often a length may be doubled until [`SLOTS`] are longer than any trace.
+const DOUBLINGS: usize = 36;
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -38,7 +41,8 @@ pub const CALLS_1991: [f64; 3] = [55_475.0, 17_413.0, 116_215.0];
 /// Calls in slots of time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slots {
-    /// When the first slot begins, in ns since 1970; none before the first call.
+    /// When the first slot begins, in ns since 1970; none before the first call. The slots of each
+    /// of several traces count from its own beginning, of which this is the earliest.
     pub start: Option<i64>,
     /// Length of a slot in ns.
     pub length: u64,
@@ -59,18 +63,57 @@ impl Slots {
         let start = *self.start.get_or_insert(time);
         let since = u64::try_from(time.saturating_sub(start)).unwrap_or(0);
         while since / self.length >= SLOTS as u64 {
-            self.length *= 2;
-            let pairs = self.calls.chunks(2).map(|pair| {
-                let second = pair.get(1).copied().unwrap_or_default();
-                std::array::from_fn(|class| pair[0][class] + second[class])
-            });
-            self.calls = pairs.collect();
+            self.double();
         }
         let slot = usize::try_from(since / self.length).unwrap_or(0);
         if self.calls.len() <= slot {
             self.calls.resize(slot + 1, [0; 3]);
         }
         self.calls[slot][class as usize] += calls;
+    }
+
+    /// Doubles the length of the slots.
+    fn double(&mut self) {
+        self.length *= 2;
+        let pairs = self.calls.chunks(2).map(|pair| {
+            let second = pair.get(1).copied().unwrap_or_default();
+            std::array::from_fn(|class| pair[0][class] + second[class])
+        });
+        self.calls = pairs.collect();
+    }
+}
+
+impl Part for Slots {
+    fn merge(&mut self, other: &Self) {
+        Earliest::merge(&mut self.start, &other.start);
+        let mut other = other.clone();
+        while self.length < other.length {
+            self.double();
+        }
+        while other.length < self.length {
+            other.double();
+        }
+        if self.calls.len() < other.calls.len() {
+            self.calls.resize(other.calls.len(), [0; 3]);
+        }
+        self.calls.iter_mut().zip(&other.calls).for_each(|(into, calls)| Each::<Count>::merge(into, calls));
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        Earliest::write(&self.start, out);
+        number((self.length / SLOT).ilog2().into(), out);
+        number(self.calls.len() as u64, out);
+        self.calls.iter().for_each(|calls| Each::<Count>::write(calls, out));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Read<Self> {
+        let start = Earliest::read(from)?;
+        let length = SLOT << from.index(DOUBLINGS + 1, "a slot of time that is too long")?;
+        let mut calls = Vec::new();
+        for _ in 0..from.index(SLOTS + 1, "too many slots of time")? {
+            calls.push(Each::<Count>::read(from)?);
+        }
+        Ok(Self { start, length, calls })
     }
 }
 
@@ -88,6 +131,14 @@ pub struct Requests {
     /// Calls over the time of the trace.
     pub over_time: Slots,
 }
+
+parts!(Requests {
+    calls: Each<Count>,
+    control: Each<Count>,
+    failed: Each<Count>,
+    uncounted: Count,
+    over_time: Whole,
+});
 
 impl Requests {
     pub(super) fn event(&mut self, event: &Event) {

@@ -1,4 +1,4 @@
-//! Output files of commands other than images: traces, pages, tables, tar streams, dumps, copies.
+//! Output files of commands other than images: traces, findings, pages, tables, tar streams, dumps, copies.
 //!
 //! One rule holds for all of them. An existing file is replaced only if it is empty or of the kind
 //! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an
@@ -37,6 +37,8 @@ pub enum Kind {
     Dump,
     /// A trace.
     Trace,
+    /// Findings of traces.
+    Findings,
     /// Requests of a trace, in records of libCacheSim.
     Requests,
     /// Requests of a trace, as a table.
@@ -62,6 +64,7 @@ impl Kind {
             Self::Tar => has(257, b"ustar"),
             Self::Dump => spindle::detect::is_dump(start),
             Self::Trace => has(0, b"PAR1"),
+            Self::Findings => has(0, spindle_analyze::MAGIC),
             // The first request is for object 1.
             Self::Requests => len.is_multiple_of(24) && has(4, &1_u64.to_le_bytes()),
             Self::RequestTable => begins(b"time,object,size,op\n"),

@@ -2,12 +2,13 @@
 
 use spindle_clock::{Clock, SystemClock};
 use spindle_interop::crash::daemon::Daemon;
-use spindle_interop::spindle::{Mounted, spindle};
-use spindle_interop::tool::{command, repository, run, tools};
+use spindle_interop::spindle::{Mounted, binary, spindle};
+use spindle_interop::tool::{command, output, repository, run, tools};
 use spindle_interop::{Failure, Result};
 use spindle_trace::format::Writer;
 use spindle_trace::{Batch, Columns, Event, FileId, Flags, Info, Kind, Symbol, open};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -206,5 +207,44 @@ fn traces_that_others_write() -> Result<()> {
         let source = if is_kept { info.source == "the test" } else { info.source.contains("DuckDB") };
         assert!(source, "{}: {info:?}", path.display());
     }
+    Ok(())
+}
+
+/// Promise: the script of docs/USAGE.md, with workers of Dask on this machine, prints the bytes that
+/// one process prints; a trace that cannot be read fails it.
+#[test]
+fn dask_prints_what_one_process_prints() -> Result<()> {
+    let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;
+    let text = fs::read_to_string(repository().join("docs/USAGE.md")).map_err(Failure::of("the document"))?;
+    let script =
+        text.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).expect("a script").0;
+    fs::write(dir.path().join("many.py"), script).unwrap();
+    let mut traces = Vec::new();
+    for seed in ["1", "2", "3", "4", "5"] {
+        let trace = format!("{seed}.trace");
+        let path = dir.path().join(&trace);
+        let words = ["trace", "synth", "--like", "a5", "--hours", "0.2", "--seed", seed, "-o"];
+        spindle(words.map(OsStr::new).into_iter().chain([path.as_os_str()]))?;
+        traces.push(trace);
+    }
+    let programs = binary().parent().expect("a directory").display().to_string();
+    let with_dask = |traces: &[String]| {
+        let mut python = command("env");
+        let path = std::env::var("PATH").unwrap_or_default();
+        python.arg(format!("PATH={programs}:{path}")).arg(tools().join("python/bin/python")).arg("many.py");
+        output(python.args(traces).current_dir(dir.path()))
+    };
+    let mut one = command(binary());
+    one.args(["trace", "analyze", "--by", "program"]).args(&traces).current_dir(dir.path());
+    let (one, many) = (run(&mut one)?, with_dask(&traces)?);
+    assert!(many.status.success(), "{}", String::from_utf8_lossy(&many.stderr));
+    assert_eq!(String::from_utf8_lossy(&many.stdout), String::from_utf8_lossy(&one));
+    assert!(String::from_utf8_lossy(&one).contains("These are 5 traces"));
+
+    traces.push("none.trace".into());
+    let failed = with_dask(&traces)?;
+    assert!(!failed.status.success() && failed.stdout.is_empty());
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert!(said.contains("none.trace: no such file or directory"), "{said}");
     Ok(())
 }

@@ -67,6 +67,81 @@ fn largest_first() {
     assert_eq!(group["rows"][0]["amounts"][0], 2);
 }
 
+/// Imports three traces that are not alike.
+fn bench_with_three() -> Bench {
+    let bench = bench_with_trace();
+    for (name, user, bytes) in [("y", 300, 70_000), ("z", 40, 9)] {
+        let log = format!(
+            "\
+{user} 1700009000.000000 openat(AT_FDCWD, \"/{name}/a.c\", O_RDWR|O_CREAT|O_EXCL, 0644) = 3
+{user} 1700009000.100000 write(3, \"\"..., {bytes}) = {bytes}
+{user} 1700009{user}.200000 close(3) = 0
+{user} 1700009{user}.500000 openat(AT_FDCWD, \"/tmp/a/x\", O_RDONLY) = 3
+"
+        );
+        std::fs::write(bench.path("log.strace"), log).unwrap();
+        bench.ok(&format!("trace import log.strace {name}.trace"));
+    }
+    bench
+}
+
+/// Promise: findings that were stored apart, in any groups, are shown as those of one process with
+/// the same traces, to the byte, in every output and with every option.
+#[test]
+fn stored_apart() {
+    let bench = bench_with_three();
+    let all = "--by user,program,process,directory,file,ext --caches";
+    for (to, from) in [("x", "x.trace"), ("y", "y.trace"), ("z", "z.trace"), ("yz", "y.found z.trace")] {
+        assert_eq!(bench.ok(&format!("trace analyze --partial {to}.found {all} {from}")), "");
+    }
+    let grouped = ["x.found y.found z.found", "x.found yz.found", "x.trace y.found z.trace"];
+    for options in [
+        "",
+        "--json",
+        "--csv --no-paper",
+        all,
+        "--caches --json --by ext,file --sort opens --top 1",
+        "--html -",
+        "-o out --force",
+    ] {
+        let one = bench.ok(&format!("trace analyze {options} x.trace y.trace z.trace"));
+        let files = || bench.shell("test ! -d out || { cat out/* | cksum; rm -r out; }");
+        let written = files();
+        for inputs in grouped {
+            let other = bench.ok(&format!("trace analyze {options} {inputs}"));
+            assert!(other == one, "{options} {inputs}:\n{one}\n{other}");
+            assert_eq!(files(), written, "{options} {inputs}");
+        }
+    }
+    let found = bench.json("trace analyze --json x.found yz.found");
+    let totals = &found["findings"]["totals"];
+    assert_eq!((&totals["traces"], &totals["written"]), (&3.into(), &(5000 + 70_000 + 9).into()));
+    let page = bench.ok("trace analyze --html - x.trace yz.found");
+    assert!(page.contains("<title>Traces x.trace, y.trace, z.trace</title>"), "{page}");
+}
+
+/// Promise: stored findings are refused if they lack what is asked for or are damaged, also when
+/// they would be counted twice; and they overwrite nothing else.
+#[test]
+fn stored_findings_are_refused() {
+    let bench = bench_with_trace();
+    bench.ok("trace analyze --partial x.found --by file x.trace");
+    bench.ok("trace analyze --partial x.found --by user x.trace");
+    let lack = ["x.found: these findings were made without --by file --caches; make them again with it"];
+    bench.fails("trace analyze --by file,user --caches x.found", 1, &lack);
+    bench.fails("trace analyze --html x.html x.found", 1, &["--by program,directory,"]);
+    bench.fails("trace analyze x.found ./x.found", 2, &["./x.found: this trace is named twice"]);
+    bench.fails("trace analyze --partial x.trace x.trace", 1, &["would overwrite its own input"]);
+    bench.fails("trace analyze --partial - --json x.trace", 2, &["--partial", "--json"]);
+    bench.write("note", "keep");
+    bench.fails("trace analyze --partial note x.trace", 1, &["note: contains", "--force"]);
+    let mut bytes = std::fs::read(bench.path("x.found")).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    bench.write("bad.found", &bytes);
+    bench.fails("trace analyze bad.found", 1, &["bad.found: byte 18: the checksum", "make it again"]);
+}
+
 /// Promise: missing traces and invalid options are refused.
 #[test]
 fn refused() {

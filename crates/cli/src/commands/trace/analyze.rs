@@ -1,24 +1,28 @@
 //! `spindle trace analyze`
 
+use super::analyzed::{self, Wanted};
 use crate::error::{Context, Failure, Result};
 use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
-use crate::progress::Progress;
 use serde::Serialize;
-use spindle_analyze::{Caches, Dimension, Findings, Order, Show, analyze_by};
-use spindle_cachesim::simulate;
+use spindle_analyze::{Dimension, Findings, Order, Show};
 use spindle_report::{Section, page, render};
-use spindle_trace::format::Columns;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Analyse how files are used in a trace
+/// Analyse how files are used in a trace, or in several together
 ///
 /// The tables and figures are those of the 1985 study of the UNIX 4.2 BSD file system (Ousterhout
 /// et al.): the counts of events, the bytes that active users read and write, the order and length
 /// of accesses to files, the sizes of files, the times that they are open, and the lifetimes of new
 /// data. The figures of 1985 are shown beside them; tables about today's systems follow.
 /// docs/SPEC-trace.md describes the contents of a trace.
+///
+/// Each of several traces is analysed by itself, as a recording of its own, and what is found is
+/// added up. (The parts of one recording are one trace again after "spindle trace merge --parts".)
+/// --partial stores what is found in a file, which can be named in place of its traces later: so
+/// each trace can be analysed in another process or on another machine, and the output is the same
+/// to the byte.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
     0  done    1  the trace cannot be read    2  invalid command line
@@ -28,7 +32,10 @@ EXAMPLES
     spindle trace analyze build.trace --by program,directory --top 20
     spindle trace analyze build.trace --by file --sort opens --no-paper
     spindle trace analyze build.trace --html build.html -o results/
-    spindle trace analyze --json build.trace | jq .findings.totals.events")]
+    spindle trace analyze --json build.trace | jq .findings.totals.events
+    spindle trace analyze monday.trace tuesday.trace
+    spindle trace analyze --partial monday.found monday.trace
+    spindle trace analyze monday.found tuesday.found")]
 pub struct Args {
     /// Print JSON: the raw numbers, and the tables and figures made of them
     #[arg(long, conflicts_with = "csv")]
@@ -46,6 +53,10 @@ pub struct Args {
     /// for; without --by it includes the tables of all that --by knows
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Store what is found in this file, for later use in place of the traces, and print nothing;
+    /// give --by and --caches as they are needed then; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "output", "html"])]
+    partial: Option<PathBuf>,
     /// Also show opens, bytes, created and deleted files and short-lived data by user, program,
     /// process, directory, file, or extension of its name; separate several with commas
     #[arg(long, value_name = "WHOM", value_delimiter = ',')]
@@ -67,9 +78,9 @@ pub struct Args {
     /// Do not show the figures of 1985
     #[arg(long)]
     no_paper: bool,
-    /// The trace
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    /// The traces, or what --partial stored of them
+    #[arg(value_name = "TRACE", required = true, num_args = 1..)]
+    traces: Vec<PathBuf>,
 }
 
 /// A criterion by which --by groups.
@@ -138,28 +149,24 @@ struct Report<'a> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.caches {
-        super::refuse_stdin(&args.trace)?;
+        args.traces.iter().try_for_each(|trace| super::refuse_stdin(trace))?;
     }
-    let wanted = args.wanted();
-    let columns = wanted.iter().fold(Columns::USAGE, |all, dimension| all | dimension.columns());
-    if let Some(file) = &args.html {
-        outfile::refuse_input(file, &args.trace)?;
-        outfile::check(file, Kind::Page, args.out.force)?;
+    super::refuse_twice(&args.traces)?;
+    let page = args.html.iter().map(|file| (file, Kind::Page));
+    for (file, kind) in page.chain(args.partial.iter().map(|file| (file, Kind::Findings))) {
+        args.traces.iter().try_for_each(|trace| outfile::refuse_input(file, trace))?;
+        outfile::check(file, kind, args.out.force)?;
     }
-    let mut source = super::open(&args.trace, columns)?;
-    let bar = Progress::of_fraction("analysing");
-    let mut findings = analyze_by(&mut *source, &wanted, args.top, |done| bar.set_fraction(done))?;
-    drop(bar);
+    let wanted = Wanted { dimensions: args.wanted(), caches: args.caches };
+    let found = analyzed::all(&args.traces, &wanted)?;
+    if let Some(file) = &args.partial {
+        outfile::write(file, Kind::Findings, found.to_bytes(), args.out.force)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names = found.names().to_vec();
+    let caches = found.caches().filter(|_| args.caches);
+    let mut findings = found.findings(&wanted.dimensions, args.top);
     findings.groups.iter_mut().for_each(|group| group.sort(args.sort.into()));
-    findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
-    let caches = if args.caches {
-        let mut source = spindle_trace::open(&args.trace, Columns::NUMBERS)?;
-        let bar = Progress::of_fraction("simulating");
-        let simulated = simulate(&mut *source, &Caches::grids(), &|done| bar.set_fraction(done))?;
-        Some(Caches::of(&simulated.results))
-    } else {
-        None
-    };
     let show = Show { paper: !args.no_paper, top: args.top, caches };
     let sections = findings.sections(&show);
     let report = Report { findings: &findings, sections: &sections };
@@ -167,7 +174,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         write(dir, &report, args.out.force)?;
     }
     if let Some(file) = &args.html {
-        let page = html(&args.trace, "analyze", &findings, &sections)?;
+        let page = html(&names, "analyze", &findings, &sections)?;
         outfile::write(file, Kind::Page, page, args.out.force)?;
     }
     let is_asked_for = args.json || args.csv;
@@ -204,9 +211,8 @@ fn tables(sections: &[Section]) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Returns the HTML page of `spindle trace COMMAND`.
-pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Section]) -> Result<String> {
+pub fn html(names: &[String], command: &str, findings: &Findings, sections: &[Section]) -> Result<String> {
     let totals = &findings.totals;
-    let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
     let mut lead = vec![format!(
         "How files are used, after the 1985 study of the UNIX 4.2 BSD file system (Ousterhout et al.). {} events in {:.0} seconds.",
         totals.records(),
@@ -217,7 +223,18 @@ pub fn html(trace: &Path, command: &str, findings: &Findings, sections: &[Sectio
     }
     lead.extend(totals.notes.iter().cloned());
     let foot = format!("spindle {} trace {command}", env!("CARGO_PKG_VERSION"));
-    Ok(page(&format!("Trace {name}"), &lead, sections, &foot)?)
+    Ok(page(&title(names), &lead, sections, &foot)?)
+}
+
+/// Returns the title of a page about these traces.
+fn title(names: &[String]) -> String {
+    const MOST: usize = 3;
+    let kind = if names.len() == 1 { "Trace" } else { "Traces" };
+    let named = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => format!("{kind} {named}"),
+        more => format!("{kind} {named} and {more} more"),
+    }
 }
 
 fn write(dir: &Path, report: &Report<'_>, force: bool) -> Result<()> {

@@ -1,11 +1,10 @@
 //! `spindle trace merge`
 
-use crate::error::{Failure, Result};
+use crate::error::Result;
 use crate::outfile::{self, Kind, OutArgs};
 use spindle_trace::Columns;
 use spindle_trace::merge::{Merged, Relation};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Merge traces of several hosts, or the parts of one recording, into one trace
@@ -40,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     args.traces.iter().try_for_each(|trace| outfile::refuse_input(&args.output, trace))?;
     outfile::check(&args.output, Kind::Trace, args.out.force)?;
-    refuse_twice(&args.traces)?;
+    super::refuse_twice(&args.traces)?;
     let opened = args
         .traces
         .iter()
@@ -49,19 +48,4 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let relation = if args.parts { Relation::Parts } else { Relation::Hosts };
     super::write(&mut Merged::new(opened, relation)?, &args.output, args.out, "merging")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Refuses a trace that is named twice: its events would count twice, and a pipe can be read only
-/// once.
-fn refuse_twice(traces: &[PathBuf]) -> Result<()> {
-    let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    for (n, trace) in traces.iter().enumerate() {
-        let same =
-            |other: &&PathBuf| *other == trace || id(other).is_some_and(|found| id(trace) == Some(found));
-        if let Some(other) = traces[..n].iter().find(same) {
-            let (one, two) = (other.display(), trace.display());
-            return Err(Failure::usage(format!("{two}: this trace is named twice, first as {one}")));
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `spindle trace`: each of its commands has its own file here.
 
 mod analyze;
+mod analyzed;
 mod cachesim;
 mod container;
 mod diff;
@@ -25,7 +26,8 @@ use crate::outfile::{Kind, Out, OutArgs};
 use crate::progress::Progress;
 use spindle_trace::format::Writer;
 use spindle_trace::{Batch, Columns, Source};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Record and analyse how programs use files
@@ -82,6 +84,26 @@ pub fn refuse_stdin(path: &Path) -> Result<()> {
         return Err(Failure::usage("standard input: the trace is read several times; name a file"));
     }
     Ok(())
+}
+
+/// Refuses a trace that is named twice: its events would count twice, and a pipe can be read only
+/// once.
+fn refuse_twice(traces: &[PathBuf]) -> Result<()> {
+    let id = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    for (n, trace) in traces.iter().enumerate() {
+        let same =
+            |other: &&PathBuf| *other == trace || id(other).is_some_and(|found| id(trace) == Some(found));
+        if let Some(other) = traces[..n].iter().find(same) {
+            let (one, two) = (other.display(), trace.display());
+            return Err(Failure::usage(format!("{two}: this trace is named twice, first as {one}")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a trace, without its directory.
+fn name(trace: &Path) -> String {
+    trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Opens a trace, and warns if its end is missing, or accesses are.

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         measured.findings.totals.file_bytes = std::fs::metadata(&args.trace).ok().map(|found| found.len());
         sections.extend(measured.sections(!args.no_paper));
         if let Some(file) = &args.html {
-            let text = html(&args.trace, "report", &measured.findings, &sections)?;
+            let text = html(&[super::name(&args.trace)], "report", &measured.findings, &sections)?;
             outfile::write(file, Kind::Page, text, args.out.force)?;
         }
     }
