@@ -80,8 +80,8 @@ impl RunningMoments {
         }
     }
 
-    /// Adds the values of another series (Chan et al., "Updating Formulae and a Pairwise Algorithm for
-    /// Computing Sample Variances", 1979).
+    /// Adds the values of another series (Chan et al., "Updating Formulae and a Pairwise Algorithm
+    /// for Computing Sample Variances", 1979).
     fn append(&mut self, other: Self) {
         let count = self.count + other.count;
         if count > 0.0 {
@@ -104,7 +104,9 @@ impl Part for RunningMoments {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        [self.count, self.mean, self.squares].into_iter().for_each(|value| real(value, out));
+        for value in [self.count, self.mean, self.squares] {
+            real(value, out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Self> {
@@ -154,7 +156,9 @@ impl WindowSums {
     fn windows(&self) -> Windows {
         let moments = |traces: &[RunningMoments]| {
             let mut all = RunningMoments::default();
-            traces.iter().for_each(|&trace| all.append(trace));
+            for trace in traces {
+                all.append(*trace);
+            }
             all.moments()
         };
         let (active, throughput) = (moments(&self.active), moments(&self.throughput));

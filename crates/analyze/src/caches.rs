@@ -72,8 +72,8 @@ impl Caches {
     }
 }
 
-/// The results of [`Caches::grids`] that [`Caches`] needs: the accesses to blocks and to the disk of
-/// each cache, in the order of the grids, their sizes and their write policies.
+/// The results of [`Caches::grids`] that [`Caches`] needs: the accesses to blocks and to the disk
+/// of each cache, in the order of the grids, their sizes and their write policies.
 #[derive(Clone, Debug)]
 pub(super) struct CacheSums(Vec<[u64; 2]>);
 
@@ -115,7 +115,9 @@ impl Part for CacheSums {
 
     fn write(&self, out: &mut Vec<u8>) {
         number(self.0.len() as u64, out);
-        self.0.iter().for_each(|cell| Each::<Count>::write(cell, out));
+        for cell in &self.0 {
+            Each::<Count>::write(cell, out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Self> {

@@ -342,7 +342,7 @@ impl GroupSums {
         for measure in Measure::ALL {
             let amount = |amounts: &[u64; 6]| amounts[measure as usize];
             let mut all: Vec<_> = self.names.iter().filter(|(_, amounts)| amount(amounts) > 0).collect();
-            all.sort_by(|a, b| amount(b.1).cmp(&amount(a.1)));
+            all.sort_by_key(|(_, amounts)| std::cmp::Reverse(amount(amounts)));
             chosen.extend(all.into_iter().take(top).map(|(name, &amounts)| (&**name, amounts)));
         }
         let rows = chosen.into_iter().map(|(name, amounts)| Amounts { name: name.to_owned(), amounts });
@@ -400,7 +400,9 @@ impl How<Vec<GroupSums>> for OfBoth {
 
     fn write(value: &Vec<GroupSums>, out: &mut Vec<u8>) {
         number(value.len() as u64, out);
-        value.iter().for_each(|group| group.write(out));
+        for group in value {
+            group.write(out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Vec<GroupSums>> {

@@ -173,7 +173,9 @@ impl<K: How<T>, T: Copy + Default, const N: usize> How<[T; N]> for Each<K> {
 
     fn write(value: &[T; N], out: &mut Vec<u8>) {
         number(N as u64, out);
-        value.iter().for_each(|value| K::write(value, out));
+        for value in value {
+            K::write(value, out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<[T; N]> {
@@ -197,7 +199,9 @@ impl<K: How<T>, T> How<Option<T>> for OfAll<K> {
 
     fn write(value: &Option<T>, out: &mut Vec<u8>) {
         number(value.is_some().into(), out);
-        value.iter().for_each(|value| K::write(value, out));
+        if let Some(value) = value {
+            K::write(value, out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Option<T>> {
@@ -232,7 +236,9 @@ impl How<Option<i64>> for Earliest {
 
     fn write(value: &Option<i64>, out: &mut Vec<u8>) {
         number(value.is_some().into(), out);
-        value.iter().for_each(|time| out.extend(time.to_le_bytes()));
+        if let Some(time) = value {
+            out.extend(time.to_le_bytes());
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Option<i64>> {
@@ -280,7 +286,9 @@ impl How<BTreeSet<u32>> for Numbers {
 
     fn write(value: &BTreeSet<u32>, out: &mut Vec<u8>) {
         number(value.len() as u64, out);
-        value.iter().for_each(|&value| number(value.into(), out));
+        for &value in value {
+            number(value.into(), out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<BTreeSet<u32>> {
@@ -301,7 +309,9 @@ impl<T: Part + Clone> How<Vec<T>> for InOrder {
 
     fn write(value: &Vec<T>, out: &mut Vec<u8>) {
         number(value.len() as u64, out);
-        value.iter().for_each(|value| value.write(out));
+        for value in value {
+            value.write(out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Vec<T>> {

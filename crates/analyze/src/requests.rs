@@ -103,7 +103,9 @@ impl Part for Slots {
         Earliest::write(&self.start, out);
         number((self.length / SLOT).ilog2().into(), out);
         number(self.calls.len() as u64, out);
-        self.calls.iter().for_each(|calls| Each::<Count>::write(calls, out));
+        for calls in &self.calls {
+            Each::<Count>::write(calls, out);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Read<Self> {

@@ -1,4 +1,5 @@
-//! Output files of commands other than images: traces, findings, pages, tables, tar streams, dumps, copies.
+//! Output files of commands other than images: traces, findings, pages, tables, tar streams,
+//! dumps, copies.
 //!
 //! One rule holds for all of them. An existing file is replaced only if it is empty or of the kind
 //! that the command makes, else only with `--force`: a wrong name must not destroy a disk, an

@@ -210,8 +210,8 @@ fn traces_that_others_write() -> Result<()> {
     Ok(())
 }
 
-/// Promise: the script of docs/USAGE.md, with workers of Dask on this machine, prints the bytes that
-/// one process prints; a trace that cannot be read fails it.
+/// Promise: the script of docs/USAGE.md, with workers of Dask on this machine, prints the bytes
+/// that one process prints; a trace that cannot be read fails it.
 #[test]
 fn dask_prints_what_one_process_prints() -> Result<()> {
     let dir = tempfile::tempdir().map_err(Failure::of("temporary directory"))?;

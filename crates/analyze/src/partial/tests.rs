@@ -68,8 +68,8 @@ fn grouped(mut all: Vec<Partial>, rng: &mut StdRng) -> Partial {
     all.remove(0)
 }
 
-/// Promise: findings of random traces, stored and merged in random groups, are to the last bit those
-/// that are merged one after the other, and nothing is lost when they are stored.
+/// Promise: findings of random traces, stored and merged in random groups, are to the last bit
+/// those that are merged one after the other, and nothing is lost when they are stored.
 #[test]
 fn torture_merged_in_any_groups() {
     let mut rng = seeded("torture_merged_in_any_groups");
@@ -187,8 +187,8 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Promise: of thousands of damaged files whose checksums are right, each is refused or read,
-/// whatever lengths it claims; what is read merges with others, with itself, is stored again, and is
-/// shown, without a panic.
+/// whatever lengths it claims; what is read merges with others, with itself, is stored again, and
+/// is shown, without a panic.
 #[test]
 fn torture_damaged_files() {
     let mut rng = seeded("torture_damaged_files");
@@ -209,7 +209,7 @@ fn torture_damaged_files() {
                 _ => {
                     // A number of nine bytes, as large as a count or larger.
                     let large = [0xff; 8].into_iter().chain([rng.random_range(0..0x80)]);
-                    bytes.splice(at..at + 1, large);
+                    bytes.splice(at..=at, large);
                 }
             }
         }
