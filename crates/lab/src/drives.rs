@@ -7,7 +7,7 @@ use crate::{Error, Outcome, Result};
 use spindle_analyze::{By, Histogram};
 use spindle_device::Op;
 use spindle_report::outcome::{Cell, Column, Table};
-use spindle_sim::disk::{Disk, Service, Spec, Wear};
+use spindle_sim::disk::{Cleaning, Disk, Service, Spec, Wear};
 use spindle_sim::{Commands, Discipline, Time, Transfer, preset};
 use spindle_synth::replay::Pace;
 use spindle_trace::{Batch, Event, FileId, Source};
@@ -239,6 +239,10 @@ fn outcome(tallies: &Tallies, drives: &BTreeMap<FileId, Drive>, end: Time, other
     for (name, value) in wear.into_iter().flat_map(wear_rows) {
         row(name, value);
     }
+    let cleaning = drives.values().filter_map(|drive| drive.disk.cleaning()).reduce(Cleaning::and);
+    for (name, value) in cleaning.into_iter().flat_map(cleaning_rows) {
+        row(name, value);
+    }
     Outcome { tables: vec![responses, parts, whole], ..Outcome::default() }
 }
 
@@ -251,6 +255,16 @@ pub fn wear_rows(wear: Wear) -> impl Iterator<Item = (&'static str, f64)> {
             ("blocks of flash erased", wear.erased_blocks as f64),
         ]
     })
+}
+
+/// Returns what is said of the cleaning of shingled disks.
+#[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
+pub const fn cleaning_rows(cleaning: Cleaning) -> [(&'static str, f64); 3] {
+    [
+        ("shingled bands cleaned", cleaning.bands as f64),
+        ("of them while the host waited", cleaning.waited_for as f64),
+        ("runs left in the persistent cache", cleaning.cached_runs as f64),
+    ]
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use crate::bench::era;
 use crate::bench::machine::Machine;
 use crate::bench::subject::{Disk, Kind};
-use crate::drives::wear_rows;
+use crate::drives::{cleaning_rows, wear_rows};
 use crate::kernel::{Kernel, Trips};
 use crate::{Error, Outcome, Result};
 use spindle_cache::{DataSettings, Naming, Settings};
@@ -405,6 +405,13 @@ pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
     if !flash.rows.is_empty() {
         outcome.tables.push(flash);
     }
+    if let Some(cleaning) = drive.cleaning() {
+        let mut shingles = Table::new("Shingled tracks", [Column::new("", 0), Column::new("value", 0)]);
+        for (name, value) in cleaning_rows(cleaning) {
+            shingles.row([name.into(), value.into()]);
+        }
+        outcome.tables.push(shingles);
+    }
     Ok(outcome)
 }
 
@@ -505,7 +512,8 @@ mod tests {
     }
 
     /// Promise: a trace runs on disks of today as well, with zones or of flash, with either file
-    /// system, and takes other times there than on one of 1984; of flash its wear is shown.
+    /// system, and takes other times there than on one of 1984; of flash its wear is shown, of
+    /// shingled tracks their cleaning.
     #[test]
     fn disks_of_today() {
         let tables = |disk: &str, system| {
@@ -522,11 +530,12 @@ mod tests {
         };
         for system in [System::Fast, System::Old] {
             let old = tables("ra81", system);
-            for disk in ["nvme", "sata-ssd", "nearline-20tb"] {
+            for disk in ["nvme", "sata-ssd", "nearline-20tb", "smr-8tb"] {
                 let found = tables(disk, system);
                 assert_ne!(found, old, "{disk}");
-                let has_wear = found.iter().any(|table| table.title == "Flash");
-                assert_eq!(has_wear, disk != "nearline-20tb", "{disk}");
+                let has = |title: &str| found.iter().any(|table| table.title == title);
+                assert_eq!(has("Flash"), ["nvme", "sata-ssd"].contains(&disk), "{disk}");
+                assert_eq!(has("Shingled tracks"), disk == "smr-8tb", "{disk}");
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::clock::HostClock;
 use crate::commands::Commands;
-use crate::disk::{Disk, Service, Wear};
+use crate::disk::{Cleaning, Disk, Service, Wear};
 use crate::queue::{Discipline, Transfer};
 use crate::scheduler::{Core, Simulation};
 use crate::time::Time;
@@ -148,6 +148,12 @@ impl DriveDevice {
     #[must_use]
     pub fn wear(&self) -> Option<Wear> {
         self.drive.state.lock().disk.wear()
+    }
+
+    /// Returns what it has done by itself so far; none if its tracks are not shingled.
+    #[must_use]
+    pub fn cleaning(&self) -> Option<Cleaning> {
+        self.drive.state.lock().disk.cleaning()
     }
 }
 

@@ -11,17 +11,20 @@ mod arm;
 mod dies;
 mod flash;
 mod geometry;
+mod media_cache;
 mod read_buffer;
 mod recent;
 mod rotating;
 mod seek;
+mod sequences;
+mod shingled;
 mod spec;
 mod translation;
 mod write_cache;
 
 pub use spec::{
     CommandQueue, Condition, Controller, Flash as FlashSpec, Forwarding, Geometry, Layout, Overheads,
-    ReadAheadUntil, ReadBuffer, Seek, Spec, WriteCache, Zone,
+    ReadAheadUntil, ReadBuffer, Seek, Shingled as ShingledSpec, Spec, WriteCache, Zone,
 };
 pub use translation::Wear;
 
@@ -36,6 +39,7 @@ pub struct Disk(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Rotating(Box<rotating::Rotating>),
+    Shingled(Box<shingled::Shingled>),
     Flash(Box<flash::Flash>),
 }
 
@@ -62,6 +66,29 @@ pub struct Service {
     pub hit: bool,
 }
 
+/// What a shingled disk has done by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaning {
+    /// Bands that were cleaned.
+    pub bands: u64,
+    /// How many of them the host waited for, because the cache was full.
+    pub waited_for: u64,
+    /// Runs of consecutive sectors that are in the cache.
+    pub cached_runs: u64,
+}
+
+impl Cleaning {
+    /// Returns that of two disks together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            bands: self.bands + other.bands,
+            waited_for: self.waited_for + other.waited_for,
+            cached_runs: self.cached_runs + other.cached_runs,
+        }
+    }
+}
+
 impl Service {
     /// Returns nothing done yet.
     const fn at(now: Time) -> Self {
@@ -77,6 +104,24 @@ impl Service {
             hit: false,
         }
     }
+
+    /// Adds what was done next.
+    fn add(&mut self, next: &Self) {
+        self.done = next.done;
+        self.overhead += next.overhead;
+        self.wait += next.wait;
+        self.seek += next.seek;
+        self.rotation += next.rotation;
+        self.transfer += next.transfer;
+        self.bus += next.bus;
+        self.hit |= next.hit;
+    }
+
+    /// Adds a wait.
+    fn wait_until(&mut self, until: Time) {
+        self.wait += until - self.done;
+        self.done = self.done.max(until);
+    }
 }
 
 impl Disk {
@@ -85,9 +130,10 @@ impl Disk {
     /// # Errors
     /// When a part is missing, or a figure is out of its range or contradicts another.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
-        Ok(Self(match &spec.flash {
-            Some(flash) => Kind::Flash(Box::new(flash::Flash::new(spec, flash)?)),
-            None => Kind::Rotating(Box::new(rotating::Rotating::new(spec)?)),
+        Ok(Self(match (&spec.flash, &spec.shingled) {
+            (Some(flash), _) => Kind::Flash(Box::new(flash::Flash::new(spec, flash)?)),
+            (None, Some(shingled)) => Kind::Shingled(Box::new(shingled::Shingled::new(spec, shingled)?)),
+            (None, None) => Kind::Rotating(Box::new(rotating::Rotating::new(spec)?)),
         }))
     }
 
@@ -96,6 +142,7 @@ impl Disk {
     pub fn capacity_sectors(&self) -> u64 {
         match &self.0 {
             Kind::Rotating(disk) => disk.sectors(),
+            Kind::Shingled(disk) => disk.sectors(),
             Kind::Flash(disk) => disk.sectors(),
         }
     }
@@ -105,6 +152,7 @@ impl Disk {
     pub fn sector_bytes(&self) -> u32 {
         match &self.0 {
             Kind::Rotating(disk) => disk.sector_bytes(),
+            Kind::Shingled(disk) => disk.drive().sector_bytes(),
             Kind::Flash(disk) => disk.sector_bytes(),
         }
     }
@@ -113,26 +161,20 @@ impl Disk {
     /// there are no cylinders.
     #[must_use]
     pub fn sectors_per_cylinder(&self) -> u64 {
-        match &self.0 {
-            Kind::Rotating(disk) => disk.sectors_per_cylinder(),
-            Kind::Flash(_) => 1,
-        }
+        self.turning().map_or(1, rotating::Rotating::sectors_per_cylinder)
     }
 
     /// Returns the time of a revolution; none where nothing turns.
     #[must_use]
     pub fn revolution(&self) -> Option<Time> {
-        match &self.0 {
-            Kind::Rotating(disk) => Some(disk.revolution()),
-            Kind::Flash(_) => None,
-        }
+        self.turning().map(rotating::Rotating::revolution)
     }
 
     /// Returns how many transfers may be in service at once.
     #[must_use]
     pub fn parallelism(&self) -> u32 {
         match &self.0 {
-            Kind::Rotating(_) => 1,
+            Kind::Rotating(_) | Kind::Shingled(_) => 1,
             Kind::Flash(disk) => disk.queue_depth(),
         }
     }
@@ -140,19 +182,13 @@ impl Disk {
     /// Returns how many commands it holds to choose the next from.
     #[must_use]
     pub fn commands(&self) -> usize {
-        match &self.0 {
-            Kind::Rotating(disk) => disk.choice().depth,
-            Kind::Flash(_) => 1,
-        }
+        self.turning().map_or(1, |disk| disk.choice().depth)
     }
 
     /// Returns how long a command may wait before it goes before all others.
     #[must_use]
     pub fn age_limit(&self) -> Time {
-        match &self.0 {
-            Kind::Rotating(disk) => disk.choice().age_limit,
-            Kind::Flash(_) => Time::ZERO,
-        }
+        self.turning().map_or(Time::ZERO, |disk| disk.choice().age_limit)
     }
 
     /// Returns when the first sector of a transfer would begin, or its data be in memory, if it
@@ -161,6 +197,7 @@ impl Disk {
     pub fn reached(&self, now: Time, transfer: &Transfer) -> Time {
         match &self.0 {
             Kind::Rotating(disk) => disk.reached(now, transfer),
+            Kind::Shingled(disk) => disk.reached(now, transfer),
             Kind::Flash(_) => now,
         }
     }
@@ -170,6 +207,7 @@ impl Disk {
     pub fn head(&self) -> u64 {
         match &self.0 {
             Kind::Rotating(disk) => disk.head(),
+            Kind::Shingled(disk) => disk.head(),
             Kind::Flash(_) => 0,
         }
     }
@@ -178,12 +216,13 @@ impl Disk {
     pub fn start(&mut self, now: Time, transfer: &Transfer) -> Service {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.start(now, transfer),
+            Kind::Shingled(disk) => disk.start(now, transfer),
             Kind::Flash(disk) => disk.start(now, transfer),
         }
     }
 
     /// Moves the heads of an idle disk to `sector` from `now` on. What is started before they are
-    /// there waits.
+    /// there waits. A disk that decides by itself where it writes does not.
     pub fn prepare(&mut self, now: Time, sector: u64) {
         if let Kind::Rotating(disk) = &mut self.0 {
             disk.prepare(now, sector);
@@ -194,10 +233,7 @@ impl Disk {
     /// nothing moves.
     #[must_use]
     pub fn seek(&self, cylinders: u32) -> Option<Time> {
-        match &self.0 {
-            Kind::Rotating(disk) => Some(disk.seek(cylinders)),
-            Kind::Flash(_) => None,
-        }
+        self.turning().map(|disk| disk.seek(cylinders))
     }
 
     /// Returns when everything that has been acknowledged is on the medium, if a flush begins at
@@ -205,6 +241,7 @@ impl Disk {
     pub fn flush(&mut self, now: Time) -> Time {
         match &mut self.0 {
             Kind::Rotating(disk) => disk.flush(now),
+            Kind::Shingled(disk) => disk.flush(now),
             Kind::Flash(disk) => disk.flush(now),
         }
     }
@@ -216,11 +253,29 @@ impl Disk {
         }
     }
 
+    /// Returns what a shingled disk has done by itself; none where tracks are not shingled.
+    #[must_use]
+    pub fn cleaning(&self) -> Option<Cleaning> {
+        match &self.0 {
+            Kind::Rotating(_) | Kind::Flash(_) => None,
+            Kind::Shingled(disk) => Some(disk.cleaning()),
+        }
+    }
+
+    /// Returns the disk that turns, in itself or below a translation layer.
+    fn turning(&self) -> Option<&rotating::Rotating> {
+        match &self.0 {
+            Kind::Rotating(disk) => Some(disk),
+            Kind::Shingled(disk) => Some(disk.drive()),
+            Kind::Flash(_) => None,
+        }
+    }
+
     /// Returns what was written to flash; none where there is no flash.
     #[must_use]
     pub fn wear(&self) -> Option<Wear> {
         match &self.0 {
-            Kind::Rotating(_) => None,
+            Kind::Rotating(_) | Kind::Shingled(_) => None,
             Kind::Flash(disk) => Some(disk.wear()),
         }
     }

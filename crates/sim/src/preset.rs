@@ -40,6 +40,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("rm05", include_str!("../presets/rm05.toml")),
     ("rp06", include_str!("../presets/rp06.toml")),
     ("sata-ssd", include_str!("../presets/sata-ssd.toml")),
+    ("smr-8tb", include_str!("../presets/smr-8tb.toml")),
     ("super-eagle", include_str!("../presets/super-eagle.toml")),
     ("sparcstation-1", include_str!("../presets/sparcstation-1.toml")),
     ("today", include_str!("../presets/today.toml")),

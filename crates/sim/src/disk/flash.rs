@@ -77,6 +77,7 @@ impl Flash {
             ("read_buffer", spec.read_buffer.is_some()),
             ("command_queue", spec.command_queue.is_some()),
             ("write_cache", spec.write_cache.is_some()),
+            ("shingled", spec.shingled.is_some()),
         ];
         if let Some((other, _)) = others.iter().find(|(_, present)| *present) {
             return Err(invalid(other, "a disk with [flash] has nothing that turns"));

@@ -14,11 +14,16 @@ impl Recent {
 
     /// Adds the sectors from `start` to `end`.
     pub fn add(&mut self, start: u64, end: u64) {
-        self.0.retain(|&(from, to)| to <= start || end <= from);
+        self.forget(start, end);
         if self.0.len() == Self::RUNS {
             self.0.pop_front();
         }
         self.0.push_back((start, end));
+    }
+
+    /// Forgets the runs that have some of the sectors from `start` to `end`.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        self.0.retain(|&(from, to)| to <= start || end <= from);
     }
 
     /// Returns true if it has all sectors from `start` to `end`.

@@ -242,6 +242,11 @@ impl Rotating {
         self.sector_bytes
     }
 
+    /// Returns how many sectors lie in one on the platters.
+    pub const fn together(&self) -> u64 {
+        self.mechanism.geometry.together()
+    }
+
     /// Returns the sectors of an outermost cylinder.
     pub fn sectors_per_cylinder(&self) -> u64 {
         self.mechanism.geometry.sectors_per_cylinder()
@@ -330,6 +335,20 @@ impl Rotating {
             self.put(start, end, ready);
         }
         self.free_at
+    }
+
+    /// Moves sectors between the platters and the drive's own memory, which must hold no writes for
+    /// them, not before `from`; returns when the last has passed.
+    pub fn travel(&mut self, op: Op, start: u64, sectors: u64, from: Time) -> Time {
+        let from = from.max(self.free_at);
+        self.stop_reading_on(from);
+        if op == Op::Write {
+            self.forget(start, start + sectors, from);
+            self.written.forget(start, start + sectors);
+        }
+        let motion = self.mechanism.in_order(self.arm, op, start, sectors, from);
+        self.settle(&motion, start + sectors);
+        motion.end
     }
 
     fn read(&mut self, now: Time, transfer: &Transfer) -> Service {

@@ -4,7 +4,7 @@ use crate::figure::{figure, figure_or_none, figures_by_number};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A disk with its controller and bus: a rotating one, or flash.
+/// A disk with its controller and bus: a rotating one, with shingled tracks or without, or flash.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -20,6 +20,8 @@ pub struct Spec {
     pub command_queue: Option<CommandQueue>,
     /// Writes acknowledged before they are on the platters.
     pub write_cache: Option<WriteCache>,
+    /// A rotating disk with shingled tracks that it manages itself has this, too.
+    pub shingled: Option<Shingled>,
     /// A solid-state disk has this and nothing else.
     pub flash: Option<Flash>,
 }
@@ -360,13 +362,42 @@ pub struct Flash {
     pub flush_us: f64,
 }
 
-/// What was done with a solid-state disk before.
+/// Shingled tracks behind a translation layer in the drive, which keeps parts of the platters for
+/// it: the host sees whole bands, fewer than the geometry has room for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shingled {
+    /// Size of the persistent cache, at the outer edge, in gigabytes (10^9 bytes).
+    #[serde(deserialize_with = "figure")]
+    pub cache_gb: f64,
+    /// How many runs of consecutive sectors the map of the cache has room for.
+    #[serde(deserialize_with = "figure")]
+    pub cache_runs: u32,
+    /// What is written with each write to the cache, to find it again, in KiB.
+    #[serde(deserialize_with = "figure")]
+    pub record_kib: u32,
+    /// Size of a band in MiB.
+    #[serde(deserialize_with = "figure")]
+    pub band_mib: u32,
+    /// How much must have been written in sequence, in MiB, before the rest goes straight into
+    /// bands that hold something already.
+    #[serde(deserialize_with = "figure")]
+    pub sequence_mib: u32,
+    /// How long nothing must come before the drive begins to clean, in milliseconds.
+    #[serde(deserialize_with = "figure")]
+    pub idle_ms: f64,
+    /// What was done with the disk before.
+    #[serde(default)]
+    pub condition: Condition,
+}
+
+/// What was done with a solid-state or shingled disk before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// Nothing: no block holds anything.
+    /// Nothing: no block of flash, and no band, holds anything.
     New,
-    /// It was written at random, all over and for long.
+    /// It was written at random, all over and for long; a shingled disk has cleaned up after that.
     #[default]
     Aged,
 }
