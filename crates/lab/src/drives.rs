@@ -259,6 +259,7 @@ pub fn wear_rows(wear: Wear) -> impl Iterator<Item = (&'static str, f64)> {
 
 /// Returns what is said of the cleaning of shingled disks.
 #[expect(clippy::cast_precision_loss, reason = "only a few digits are shown")]
+#[must_use]
 pub const fn cleaning_rows(cleaning: Cleaning) -> [(&'static str, f64); 3] {
     [
         ("shingled bands cleaned", cleaning.bands as f64),
