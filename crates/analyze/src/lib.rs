@@ -14,6 +14,7 @@
 mod activity;
 mod caches;
 pub mod difference;
+mod group_sums;
 mod groups;
 mod heavy;
 mod histogram;

@@ -14,7 +14,8 @@
 
 use super::activity::ActivitySums;
 use super::caches::{CacheSums, Caches};
-use super::groups::{Dimension, GroupSums, OfBoth};
+use super::group_sums::{GroupSums, OfBoth};
+use super::groups::Dimension;
 use super::lifetimes::Lifetimes;
 use super::parts::{InOrder, OfAll, Part, Reader, Whole, parts};
 use super::patterns::Patterns;

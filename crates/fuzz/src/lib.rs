@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     stream::MANIFEST,
     stream::DUMP,
     stream::TRACE,
+    stream::FINDINGS,
     set::SET,
     v7::OLD,
 ];

@@ -1,4 +1,4 @@
-//! Streams and files that are no images: tar, manifests, dumps, traces.
+//! Streams and files that are no images: tar, manifests, dumps, traces, findings.
 
 use crate::Target;
 use crate::image::BASES;
@@ -7,8 +7,10 @@ use spindle::newfs::NewFs;
 use spindle::restore::{Destination, Names as Wanted, Restore, Stream};
 use spindle::transfer::{ImageSource, Manifest, Names, Source, TarReader, TarWriter, rehearse};
 use spindle::{Image, OpenOptions, Parameters, Spec};
-use spindle_trace::{Batch, Columns, Event, Info};
+use spindle_analyze::{self as findings, Dimension, Partial, Show, analyze_partially};
+use spindle_trace::{Batch, Columns, Event, FileId, Info, Kind};
 use std::io::{Cursor, Write};
+use std::path::Path;
 
 /// Tar streams.
 pub const TAR: Target = Target { name: "tar", about: "a tar stream", seeds: tar_seeds, run: run_tar };
@@ -24,6 +26,14 @@ pub const DUMP: Target =
 /// Traces of all formats.
 pub const TRACE: Target =
     Target { name: "trace", about: "a trace of any format", seeds: trace_seeds, run: run_trace };
+
+/// Findings of analysed traces.
+pub const FINDINGS: Target = Target {
+    name: "findings",
+    about: "a file of findings of trace analyze --partial",
+    seeds: findings_seeds,
+    run: run_findings,
+};
 
 /// Bytes of the file system that a tar stream is put into.
 const ROOM: u64 = 4 << 20;
@@ -128,6 +138,51 @@ fn mend(record: &mut [u8]) {
         let sum = (0..RECORD).step_by(4).fold(0_u32, |sum, at| sum.wrapping_add(word(record, at)));
         record[CHECKSUM..CHECKSUM + 4].copy_from_slice(&put(84_446_u32.wrapping_sub(sum)));
     }
+}
+
+fn findings_seeds() -> Vec<Vec<u8>> {
+    let found = |dimensions: &[Dimension]| {
+        let mut batch = Batch::default();
+        let path = batch.names.symbol("/a/b.c");
+        for (n, seconds) in (0..40).zip(0..) {
+            let kind = [Kind::Create, Kind::Run, Kind::Close, Kind::Unlink][n % 4];
+            let open = if kind == Kind::Unlink { 0 } else { 1 + n as u64 / 4 };
+            let file = FileId { device: 1, inode: open };
+            let time = seconds * 1_000_000_000;
+            batch.events.push(Event {
+                time,
+                kind,
+                open,
+                file,
+                written: 100,
+                calls: 2,
+                path,
+                ..Event::default()
+            });
+        }
+        let mut partial = analyze_partially(&mut batch, dimensions, |_| ()).expect("a trace in memory");
+        partial.describe("a.trace".into(), Some(1000));
+        partial.to_bytes()
+    };
+    vec![found(&[]), found(&Dimension::ALL)]
+}
+
+/// Reads findings, merges them with themselves, shows and stores them.
+fn run_findings(data: &[u8]) {
+    const HEADER: usize = findings::MAGIC.len() + 1;
+    let mut data = data.to_vec();
+    if let Some((sum, fields)) = data.get_mut(HEADER..).and_then(|rest| rest.split_at_mut_checked(4)) {
+        sum.copy_from_slice(&crc32c::crc32c(fields).to_le_bytes());
+    }
+    let path = Path::new("findings");
+    let Ok(mut read) = Partial::from_bytes(path, &data) else { return };
+    let other = read.clone();
+    read.merge(&other);
+    let bytes = read.to_bytes();
+    let again = Partial::from_bytes(path, &bytes).expect("what was written is read");
+    assert_eq!(again.to_bytes(), bytes);
+    let found = read.findings(&Dimension::ALL, 10);
+    let _ = spindle_report::render::sections(&found.sections(&Show::default()));
 }
 
 fn trace_seeds() -> Vec<Vec<u8>> {

@@ -22,8 +22,8 @@ use std::time::Duration;
 ///
 /// Every few seconds a table shows the programs, processes, users, files, directories or extensions
 /// with the most bytes read and written since the table before, until SIGINT (Ctrl-C) or SIGTERM,
-/// or until all processes of --pid have ended; a last table has the rest. A read or write counts when it happens, also in the
-/// middle of a long file. What is mapped into memory does not count.
+/// or until all processes of --pid have ended; a last table has the rest. A read or write counts
+/// when it happens, also in the middle of a long file. What is mapped into memory does not count.
 ///
 /// It works as "spindle trace record" does, without a file, and needs the same: root and Linux 6.10
 /// or newer on x86-64.
