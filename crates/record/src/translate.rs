@@ -33,6 +33,14 @@ struct Open {
     position: u64,
 }
 
+impl Open {
+    /// Returns what all messages of this open have that the kernel part does not send.
+    fn message(&self, number: u64, time: u64) -> Message<'_> {
+        let Self { user, process, .. } = *self;
+        Message { time, open: number, user, process, command: &self.command, ..Message::default() }
+    }
+}
+
 /// State of a known file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -134,18 +142,9 @@ impl Translator {
         let Some(open) = self.opens.get(&left.open).cloned() else { return };
         for (start, bytes, calls, flags) in left.runs {
             if bytes > 0 {
-                let message = Message {
-                    time,
-                    open: left.open,
-                    position: start,
-                    bytes,
-                    calls,
-                    flags: flags | open.flags.0,
-                    user: open.user,
-                    process: open.process,
-                    command: &open.command,
-                    ..Message::default()
-                };
+                let flags = flags | open.flags.0;
+                let message =
+                    Message { position: start, bytes, calls, flags, ..open.message(left.open, time) };
                 self.in_open(Kind::Run, &message, batch);
             }
         }
@@ -164,15 +163,10 @@ impl Translator {
         for number in numbers {
             let open = &self.opens[&number];
             let message = Message {
-                time: self.time,
-                open: number,
                 size: self.files.get(&open.file).map_or(0, |known| known.size),
                 position: open.position,
                 flags: (open.flags | Flags::BEFORE).0,
-                user: open.user,
-                process: open.process,
-                command: &open.command,
-                ..Message::default()
+                ..open.message(number, self.time)
             };
             self.emit(Kind::Open, &message, open.file, &open.path, "", batch);
         }

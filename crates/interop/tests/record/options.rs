@@ -120,11 +120,11 @@ os.wait(); os.close(os.open('again', os.O_WRONLY | os.O_CREAT))"
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    fn make() -> Self {
+    fn make(name: &str) -> Self {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let root = lines.find(|fields| fields[2] == "cgroup2").expect("a mounted hierarchy of cgroups");
-        let group = Path::new(root[1]).join(format!("spindle-test-{}", std::process::id()));
+        let group = Path::new(root[1]).join(name);
         fs::create_dir(&group).unwrap();
         Self(group)
     }
@@ -140,7 +140,7 @@ impl Drop for Cgroup {
 /// Promise: with `--cgroup` only what processes in it do is recorded; what is no cgroup is refused.
 #[test]
 fn cgroup() {
-    let group = Cgroup::make();
+    let group = Cgroup::make(&format!("spindle-test-{}", std::process::id()));
     let group = group.0.to_str().unwrap();
     let script = format!(
         "os.close(os.open('outside', os.O_WRONLY | os.O_CREAT))
@@ -159,14 +159,8 @@ os.wait(); os.close(os.open('again', os.O_WRONLY | os.O_CREAT))"
 /// Promise: the cgroup of a container is found by the container's name.
 #[test]
 fn container() {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let root =
-        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
     let name = format!("spindle-box-{}", std::process::id());
-    let group =
-        Path::new(root.expect("a mounted hierarchy of cgroups")[1]).join(format!("lxc.payload.{name}"));
-    fs::create_dir(&group).unwrap();
-    let group = Cgroup(group);
+    let group = Cgroup::make(&format!("lxc.payload.{name}"));
     let script = format!(
         "os.close(os.open('outside', os.O_WRONLY | os.O_CREAT))
 if os.fork() == 0:

@@ -99,22 +99,25 @@ impl Parts {
         self.directory.join(name)
     }
 
-    /// Begins the next part, and removes those that are not to be kept.
+    /// Begins the next part.
     pub fn next(&mut self) -> Result<Out> {
         self.number += 1;
-        let out = Out::create(&self.path(self.number), Kind::Trace, self.force)?;
-        if let Some(keep) = self.keep {
-            for number in
-                self.numbers()?.into_iter().filter(|&number| number.saturating_add(keep) <= self.number)
-            {
-                let old = self.path(number);
-                // Something else may have such a name.
-                if outfile::check(&old, Kind::Trace, false).is_ok() {
-                    std::fs::remove_file(&old).context(old.display())?;
-                }
+        Out::create(&self.path(self.number), Kind::Trace, self.force)
+    }
+
+    /// Removes the parts that are not to be kept beside the last one, which must have its name: a
+    /// recording that cannot begin must not take the place of another.
+    pub fn remove_old(&self) -> Result<()> {
+        let Some(keep) = self.keep else { return Ok(()) };
+        let is_old = |number: &u64| number.saturating_add(keep) <= self.number;
+        for number in self.numbers()?.into_iter().filter(is_old) {
+            let old = self.path(number);
+            // Something else may have such a name.
+            if outfile::check(&old, Kind::Trace, false).is_ok() {
+                std::fs::remove_file(&old).context(old.display())?;
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Returns when the recording goes on in the next part.
@@ -123,6 +126,7 @@ impl Parts {
             let out = self.next()?;
             let begun = (out.handle()?, PathBuf::from(&out.name));
             out.finish()?;
+            self.remove_old()?;
             Ok(begun)
         };
         let next = move || begin().map_err(|failure| Error::Refused(failure.to_string()));
@@ -155,7 +159,11 @@ mod tests {
         let output = directory.path().join("a.trace");
         let mut parts = Parts::of(&args, &output, false).unwrap().unwrap();
         for _ in 0..3 {
-            parts.next().unwrap().finish().unwrap();
+            let before = names();
+            let begun = parts.next().unwrap();
+            assert_eq!(names(), before);
+            begun.finish().unwrap();
+            parts.remove_old().unwrap();
         }
         let kept = ["a-000001.trace", "a-000009.trace", "a-000010.trace", "a-12.trace", "b-000009.trace"];
         assert_eq!(names(), kept);

@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(parts) => parts.next()?,
         None => Out::create(&args.output, Kind::Trace, args.out.force)?,
     };
-    let rotation = parts.map(|parts| parts.rotation(&args.parts));
+    let rotation = parts.clone().map(|parts| parts.rotation(&args.parts));
     let (ends, end) = channel();
     let failed = ends.clone();
     let failed = move || drop(failed.send(End::Failed));
@@ -123,6 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     // From now on it can be read, even if the recorder is killed.
     out.finish()?;
+    parts.iter().try_for_each(Parts::remove_old)?;
     std::thread::spawn(move || {
         while let Ok(is_interrupt) = signals.wait() {
             // A command gets an interrupt from the terminal, too, and decides itself whether it
