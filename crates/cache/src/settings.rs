@@ -60,6 +60,9 @@ pub struct DataSettings {
     /// Writes of at least this many bytes go to the device at once, without a copy. This is for
     /// devices that only copy the bytes into the system's memory.
     pub straight_bytes: Option<usize>,
+    /// So do writes of whole units of this many bytes, at multiples of it, which do not begin where
+    /// the last write of the file ended: nothing would be gathered with them.
+    pub straight_random_bytes: Option<usize>,
     /// Leave out writes of zeros, as on a new device that has zeros wherever nothing was written.
     /// This is for trying out what space files take: what they had before may still be read.
     pub zeros_left_out: bool,
@@ -99,6 +102,7 @@ impl DataSettings {
         read_ahead: true,
         pieces_ahead: false,
         straight_bytes: None,
+        straight_random_bytes: None,
         zeros_left_out: false,
         random_clusters: true,
         free_behind: true,
@@ -116,8 +120,15 @@ impl DataSettings {
     #[must_use]
     pub fn on_image_file(self) -> Self {
         const STRAIGHT_BYTES: usize = 64 << 10;
-        let block_by_block = self.cluster_bytes == Some(0);
-        Self { read_ahead: false, straight_bytes: (!block_by_block).then_some(STRAIGHT_BYTES), ..self }
+        // The system's pages: of smaller parts it would have to read the rest.
+        const PAGE_BYTES: usize = 4096;
+        let unless_by_block = |bytes| (self.cluster_bytes != Some(0)).then_some(bytes);
+        Self {
+            read_ahead: false,
+            straight_bytes: unless_by_block(STRAIGHT_BYTES),
+            straight_random_bytes: unless_by_block(PAGE_BYTES),
+            ..self
+        }
     }
 
     /// Moves data block by block with one block of read-ahead, in `capacity_bytes` of memory: run
@@ -129,6 +140,7 @@ impl DataSettings {
             read_ahead: true,
             pieces_ahead: false,
             straight_bytes: None,
+            straight_random_bytes: None,
             zeros_left_out: false,
             random_clusters: false,
             free_behind: false,

@@ -481,12 +481,13 @@ fn a_rollback_finds_bytes_that_were_read_with_less_length() {
 /// it is written.
 #[test]
 fn a_rollback_restores_what_is_read_when_the_device_has_failed() {
-    for straight_bytes in [None, Some(4096)] {
+    for (straight_bytes, straight_random_bytes) in [(None, None), (Some(4096), None), (None, Some(512))] {
         let device = Failing::new();
         device.write_at(0, &[1; 4096]).unwrap();
         device.write_at(65_536, &[2; 8192]).unwrap();
         let mut settings = Settings::default();
         settings.data.straight_bytes = straight_bytes;
+        settings.data.straight_random_bytes = straight_random_bytes;
         let cache = Cache::new(device.clone(), Arc::new(SystemClock), settings);
         let stream = cache.stream(4096, 1);
         let read = |block: u64| {
@@ -551,7 +552,11 @@ fn every_write_gets_its_barrier() {
         }
     }
     let straight = DataSettings { straight_bytes: Some(65_536), ..DataSettings::THROUGH };
-    for (data, dirty_limit_bytes) in [(DataSettings::THROUGH, 1 << 20), (straight, 1 << 20), (straight, 0)] {
+    let random = DataSettings { straight_random_bytes: Some(512), ..DataSettings::THROUGH };
+    let through = DataSettings::THROUGH;
+    for (data, dirty_limit_bytes) in
+        [(through, 1 << 20), (straight, 1 << 20), (straight, 0), (random, 1 << 20)]
+    {
         for with_log in [false, true] {
             let device = Arc::new(Watched(MemoryDevice::new(1 << 20), AtomicBool::new(false)));
             let (clock, log) = (Arc::new(SystemClock), Arc::new(Book::default()));
@@ -572,7 +577,7 @@ fn every_write_gets_its_barrier() {
                 for _ in 0..2 {
                     cache.commit::<Error>(cache.epoch(), |_| Ok(Vec::new())).unwrap();
                     let unflushed = device.1.load(Ordering::Relaxed);
-                    assert!(!unflushed, "{len} bytes, straight {:?}, log {with_log}", data.straight_bytes);
+                    assert!(!unflushed, "{len} bytes, log {with_log}, {data:?}");
                 }
             }
         }
@@ -632,24 +637,25 @@ impl Log for Slow {
 #[test]
 fn freed_space_is_not_written_before_the_commit() {
     const FREED: u64 = 256 << 10;
-    let straight = (Some(65_536), None, 65_536, 1 << 20, None);
-    let in_clusters = (None, Some(8192), 16_384, 1 << 20, None);
-    let with_others = (None, None, 4096, 0, None);
-    let early = (None, None, 4096, 1 << 20, Some(0));
-    for (straight_bytes, cluster_bytes, len, dirty_limit_bytes, start_bytes) in
-        [straight, in_clusters, with_others, early]
-    {
+    let usual = DataSettings::THROUGH;
+    let straight = (DataSettings { straight_bytes: Some(65_536), ..usual }, 65_536, 1 << 20);
+    let random = (DataSettings { straight_random_bytes: Some(4096), ..usual }, 4096, 0);
+    let in_clusters = (DataSettings { cluster_bytes: Some(8192), ..usual }, 16_384, 1 << 20);
+    let with_others = (usual, 4096, 0);
+    let early = (DataSettings { start_bytes: Some(0), ..usual }, 4096, 1 << 20);
+    for (data, len, dirty_limit_bytes) in [straight, random, in_clusters, with_others, early] {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (go_on, goes_on) = std::sync::mpsc::channel();
         let device = Arc::new(MemoryDevice::new(1 << 20));
-        let data = DataSettings { cluster_bytes, straight_bytes, start_bytes, ..DataSettings::THROUGH };
         let settings = Settings { dirty_limit_bytes, data, ..Settings::default() };
         let log = Arc::new(Slow { begun, goes_on: Mutex::new(goes_on) });
         let cache = Cache::with_log(device.clone(), Arc::new(SystemClock), settings, log);
         let write = |at: u64| {
             let stream = cache.stream(4096, 2);
             let tx = cache.begin(0).unwrap().unwrap();
-            let space = Space { offset: 0, at, end: len as u64 };
+            // Not where the last write of the file ended.
+            let offset = 65_536;
+            let space = Space { offset, at, end: offset + len as u64 };
             cache.write(&stream, &tx, space, &vec![7; len]).unwrap();
             tx.commit();
             // The next transaction writes what is beyond the limit.

@@ -60,6 +60,8 @@ struct State {
     writes_bytes: usize,
     reader: Reader,
     delay: Delay,
+    /// Offset in the file at which the last write ended.
+    written_end: u64,
     extents: Extents,
     /// The pool knows the stream.
     known: bool,

@@ -161,7 +161,7 @@ fn settings(random: &mut StdRng) -> Settings {
     data.random_clusters = random.random();
     data.free_behind = random.random();
     data.straight_bytes = random.random_bool(0.3).then(|| BLOCK * random.random_range(1..6));
-    data.straight_bytes = random.random_bool(0.3).then(|| BLOCK * random.random_range(1..6));
+    data.straight_random_bytes = random.random_bool(0.3).then(|| 512 << random.random_range(0..4));
     data.pieces_ahead = random.random();
     data.reclaim_bytes = BLOCK * random.random_range(0..3);
     data.small_file_bytes = if random.random() { 2048 } else { 0 };

@@ -36,7 +36,7 @@ impl Cache {
         if self.settings.data.zeros_left_out && is_zero(data) {
             return Ok(());
         }
-        if self.goes_straight(space, data.len()) {
+        if self.goes_straight(stream, space, data.len()) {
             let blocks = space.offset / stream.block_bytes()
                 ..(space.offset + data.len() as u64).div_ceil(stream.block_bytes());
             blocks.clone().for_each(|_| self.clock.work(Work::WriteBlock));
@@ -64,14 +64,23 @@ impl Cache {
         parts(stream, space, data).fold(Ok(()), put)
     }
 
-    /// Returns true for a large write of whole sectors that need not be kept.
-    fn goes_straight(&self, space: Space, len: usize) -> bool {
+    /// Returns true for a write that need not be kept and gains nothing from being delayed: a large
+    /// one, or one that does not go on where the last one ended. Notes where it ends.
+    fn goes_straight(&self, stream: &Stream, space: Space, len: usize) -> bool {
         let data = &self.settings.data;
+        if data.keep {
+            return false;
+        }
+        let last_end = std::mem::replace(&mut stream.lock().written_end, space.offset + len as u64);
+        let whole = |unit: usize| {
+            let unit = unit as u64;
+            [space.offset, space.at, len as u64].iter().all(|number| number.is_multiple_of(unit))
+        };
         let sector = self.device.info().sector_bytes as usize;
-        !data.keep
-            && data.straight_bytes.is_some_and(|least| len >= least)
-            && space.offset.is_multiple_of(sector as u64)
-            && len.is_multiple_of(sector)
+        let random = space.offset != last_end && data.straight_random_bytes.is_some_and(whole);
+        // Space that cannot be written to yet is no reason for a small write to wait.
+        let waits = || self.held.overlaps(&(space.at..space.at + len as u64));
+        data.straight_bytes.is_some_and(|least| len >= least && whole(sector)) || (random && !waits())
     }
 
     /// Zeroes `range` of a block whose space at `at` is new, up to the end of the space, without

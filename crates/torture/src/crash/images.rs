@@ -50,8 +50,8 @@ pub struct Shape {
 pub enum Mounting {
     /// As on a block device. Each operation has its own time.
     Plain,
-    /// As on an image file, where large writes go directly to the device: those of at least this
-    /// many bytes. All operations are done within one tick of the clock.
+    /// As on an image file, where large writes go directly to the device, those of at least this
+    /// many bytes, and so do writes of whole sectors at random. All operations are done within one tick of the clock.
     Straight(usize),
     /// With little memory for delayed writes, so data goes to the device early. All operations are
     /// done within one tick of the clock.
@@ -73,7 +73,10 @@ impl Mounting {
                 let data = plain.data.on_image_file();
                 let straight_bytes = data.straight_bytes.map(|bytes| bytes.min(least));
                 let start_bytes = Some(16 << 10);
-                Settings { data: DataSettings { straight_bytes, start_bytes, ..data }, ..plain }
+                // The files of the model are small.
+                let straight_random_bytes = data.straight_random_bytes.map(|bytes| bytes.min(512));
+                let data = DataSettings { straight_bytes, straight_random_bytes, start_bytes, ..data };
+                Settings { data, ..plain }
             }
             Self::Eager => Settings { dirty_limit_bytes: 2048, ..plain },
             Self::Synchronous => Settings { naming: Naming::Durable, ..plain },
