@@ -48,10 +48,26 @@ fn find(
             (found, _) => found?,
         },
     };
-    if let Err(error) = standard {
-        findings.push(Finding::SuperblockUnusable { why: error.problem(), replica: at });
+    let why = match &standard {
+        Err(error) => Some(error.problem()),
+        Ok(standard) => contradiction(standard, &superblock),
+    };
+    if let Some(why) = why {
+        findings.push(Finding::SuperblockUnusable { why, replica: at });
     }
     Ok((superblock, Some(at)))
+}
+
+/// Returns in what a superblock differs from the replica that the user has named, if it does: then
+/// the replica is right.
+fn contradiction(standard: &Superblock, named: &Superblock) -> Option<String> {
+    let (theirs, raw) = (&standard.fs, standard.clone().encode(standard.layout.fs_sblockloc));
+    let size = ("fs_size", standard.layout.fs_size, named.layout.fs_size);
+    let size = Some(size).filter(|(_, found, expected)| found != expected);
+    let mut all = differing(theirs, &raw, &named.fs, &named.layout);
+    all.extend(size.map(|(field, found, expected)| (field, found.cast_signed(), expected.cast_signed())));
+    let (field, found, expected) = all.first()?;
+    Some(format!("{field} is {found}, and {expected} in the copy that was named"))
 }
 
 /// Reads the replica at a place that the user has named. Returns also the byte it stands at.
@@ -104,13 +120,47 @@ constant_fields!(
     fs_fpg
 );
 
+/// Fields of a superblock, by name, and their values.
+pub(crate) type Fields = Vec<(&'static str, i64)>;
+
 /// Returns the fields in which a superblock and its replicas agree, by name. Systems before UFS2
 /// compare the sizes as well; later ones may change them in one place.
-pub(crate) fn agreed_fields(fs: &Fs, layout: &Layout) -> Vec<(&'static str, i64)> {
+pub(crate) fn agreed_fields(fs: &Fs, layout: &Layout) -> Fields {
     let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
     let sizes = [("fs_old_size", fs.fs_old_size), ("fs_old_dsize", fs.fs_old_dsize)];
     let sizes = sizes.into_iter().filter(|_| old).map(|(field, n)| (field, i64::from(n)));
     constants(fs).into_iter().chain(sizes).collect()
+}
+
+/// Returns the fields besides these by which good files look damaged if they are wrong: the place
+/// of the summaries and the formats of the parts, by name.
+pub(crate) fn format_fields(fs: &Fs, layout: &Layout) -> Fields {
+    let csaddr = match layout.version {
+        Version::Ufs1 => ("fs_old_csaddr", fs.fs_old_csaddr.into()),
+        Version::Ufs2 => ("fs_csaddr", fs.fs_csaddr),
+    };
+    let formats = [
+        ("fs_old_postblformat", fs.fs_old_postblformat),
+        ("fs_contigsumsize", fs.fs_contigsumsize),
+        ("fs_maxsymlinklen", fs.fs_maxsymlinklen),
+    ];
+    // Others keep there what changes with each mount.
+    let formats = formats.into_iter().filter(|_| layout.inode_format == InodeFormat::New);
+    std::iter::once(csaddr).chain(formats.map(|(field, n)| (field, i64::from(n)))).collect()
+}
+
+/// Returns the fields of `fs`, which is `raw` in its bytes, that differ from those of a superblock
+/// with this layout and should not: their names, their values, and those of the superblock.
+fn differing(fs: &Fs, raw: &[u8], superblock: &Fs, layout: &Layout) -> Vec<(&'static str, i64, i64)> {
+    let fields = |fs: &Fs| [agreed_fields(fs, layout), format_fields(fs, layout)].concat();
+    let pairs = fields(fs).into_iter().zip(fields(superblock));
+    let mut all: Vec<_> = pairs.map(|((field, found), (_, own))| (field, found, own)).collect();
+    if InodeFormat::of(fs, raw, layout.endian) != Some(layout.inode_format) {
+        let (found, own) = (fs.fs_old_inodefmt, superblock.fs_old_inodefmt);
+        all.push(("fs_old_inodefmt", found.into(), own.into()));
+    }
+    all.retain(|(_, found, own)| found != own);
+    all
 }
 
 impl Checker<'_> {
@@ -202,13 +252,8 @@ impl Checker<'_> {
             return self.findings.push(Finding::ReplicaMissing { cgx, byte });
         }
         let expected = check_hash(bytes, FS_CKHASH);
-        let main = &self.superblock.fs;
-        for ((field, found), (_, expected)) in
-            agreed_fields(&fs, layout).into_iter().zip(agreed_fields(main, layout))
-        {
-            if found != expected {
-                self.findings.push(Finding::ReplicaDiffers { cgx, byte, field, found, expected });
-            }
+        for (field, found, expected) in differing(&fs, bytes, &self.superblock.fs, layout) {
+            self.findings.push(Finding::ReplicaDiffers { cgx, byte, field, found, expected });
         }
         if self.hashes.superblock && fs.fs_ckhash != expected {
             self.findings.push(Finding::ReplicaCheckHash { cgx, byte, found: fs.fs_ckhash, expected });

@@ -5,7 +5,7 @@
 
 use super::Round;
 use crate::check::Finding;
-use crate::check::setup::{agreed_fields, copy_constants};
+use crate::check::setup::{Fields, agreed_fields, copy_constants, format_fields};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
@@ -128,8 +128,8 @@ impl Round<'_> {
         })
     }
 
-    /// Refuses a superblock if most replicas have other values in fields that the check does not
-    /// compare, and by which good files would look damaged.
+    /// Refuses a superblock that no majority of all copies, itself among them, confirms in fields by
+    /// which good files would look damaged if they were wrong.
     fn confirm_essentials(&self, replicas: &[Claim]) -> Result<()> {
         if self.checker.superblock.check_hashes().superblock || self.has_grown(replicas)? {
             return Ok(());
@@ -137,7 +137,7 @@ impl Round<'_> {
         let layout = self.layout();
         let own = self.own().essentials(layout);
         let same = replicas.iter().filter(|claim| claim.essentials(layout) == own).count();
-        if replicas.len() - same > same + 1 {
+        if replicas.len() - same > same {
             return Err(unconfirmed("its replicas have another size, or other formats of its parts"));
         }
         Ok(())
@@ -309,18 +309,9 @@ struct Claim {
 impl Claim {
     /// Returns the size in UFS2, and the other things besides the constants on which it depends
     /// what is damage.
-    fn essentials(&self, layout: &Layout) -> (i64, (Option<InodeFormat>, [i32; 3], i64)) {
-        let fs = &self.fs;
-        let (size, csaddr) = match layout.version {
-            Version::Ufs1 => (0, fs.fs_old_csaddr.into()),
-            Version::Ufs2 => (fs.fs_size, fs.fs_csaddr),
-        };
-        // Others keep there what changes with each mount.
-        let formats = match layout.inode_format {
-            InodeFormat::New => [fs.fs_old_postblformat, fs.fs_contigsumsize, fs.fs_maxsymlinklen],
-            InodeFormat::Old | InodeFormat::Sun => [0; 3],
-        };
-        (size, (self.inode_format, formats, csaddr))
+    fn essentials(&self, layout: &Layout) -> (i64, (Option<InodeFormat>, Fields)) {
+        let size = if layout.version == Version::Ufs2 { self.fs.fs_size } else { 0 };
+        (size, (self.inode_format, format_fields(&self.fs, layout)))
     }
 }
 

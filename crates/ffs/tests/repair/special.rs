@@ -331,8 +331,8 @@ fn assert_refused(image: &Image, words: &str) {
 }
 
 /// Promise: where the superblock alone has another limit of short symbolic links, or another place
-/// of the summaries, by which good files would look damaged, nothing is changed; nor where one of
-/// the replicas has a smaller size besides.
+/// of the summaries, by which good files would look damaged, the field is named, and nothing is
+/// changed; nor where one of the replicas has a smaller size besides.
 #[test]
 fn a_misleading_superblock_is_refused() {
     let device = filled().swap_remove(2);
@@ -348,15 +348,29 @@ fn a_misleading_superblock_is_refused() {
     }
 }
 
-/// Promise: a superblock that alone has another format of inodes is not believed, by which all
-/// files would look damaged.
+/// Promise: a superblock that alone has another format of inodes, by which all files would look
+/// damaged, is not believed, also where there is only one replica; the check names the field, and
+/// the superblock is restored from a replica that the user names.
 #[test]
 fn another_format_of_inodes_is_refused() {
-    let device = filled().swap_remove(3);
-    let mut image = Image::new(&device);
-    assert_eq!(image.layout().inode_format, InodeFormat::New);
-    image.put(image.sb() + 1324, 0);
-    assert_refused(&image, "other formats");
+    let small = images::new(&Parameters { format: Format::Ufs1, ..Parameters::new(1 << 20) });
+    assert_eq!(Image::new(&small).layout().fs_ncg, 1);
+    for device in [filled().swap_remove(3), small] {
+        let before = tree(&device);
+        let mut image = Image::new(&device);
+        assert_eq!(image.layout().inode_format, InodeFormat::New);
+        image.put(image.sb() + 1324, 0);
+        assert_refused(&image, "other formats");
+        let device = MemoryDevice::from_bytes(&image.bytes);
+        let all = damage(&device);
+        assert!(all[0].contains("fs_old_inodefmt IS 2, NOT 0"), "{}", all[0]);
+        let branch: Arc<dyn Device> = Arc::new(device.branch());
+        let named = Options { replica: Some(image.replica(0)), ..Options::default() };
+        let plan = plan(&branch, &clock(), &named, Scope::All, &mut |_| true, &mut |_| ()).unwrap();
+        assert_eq!(plan.refusal, None);
+        plan.apply(&device).unwrap();
+        assert_eq!((damage(&device), tree(&device)), (Vec::new(), before));
+    }
 }
 
 /// Promise: two replicas with the same damage do not outvote a whole superblock, although no other

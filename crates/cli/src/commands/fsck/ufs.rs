@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::output::Output;
 use serde::Serialize;
 use serde_json::Value;
-use spindle::check::{FfsRepair, FfsReport, LogEffect, Marking, Severity, remedy};
+use spindle::check::{FfsFinding, FfsRepair, FfsReport, LogEffect, Marking, Severity, remedy};
 use spindle::image::reasons;
 use std::collections::HashMap;
 
@@ -77,7 +77,10 @@ pub fn show(out: &mut Output, image: &str, report: &FfsReport, log: Option<&LogE
         out.line(format!("{image}: {log}"))?;
     }
     if let Some(at) = report.replica {
-        out.line(format!("{image}: the superblock cannot be used; using the copy at byte {at}"))?;
+        let mut findings = report.findings.iter().map(|found| &found.finding);
+        let unusable = findings.any(|finding| matches!(finding, FfsFinding::SuperblockUnusable { .. }));
+        let why = if unusable { "the superblock cannot be used; " } else { "" };
+        out.line(format!("{image}: {why}using the copy at byte {at}"))?;
     }
     let mut phase = None;
     let mut folded = HashMap::new();
