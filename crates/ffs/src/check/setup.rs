@@ -7,8 +7,9 @@ use super::Findings;
 use super::finding::Finding;
 use super::{Checker, Options};
 use crate::format::ckhash::check_hash;
+use crate::format::copies::differing;
 use crate::format::dialect::Dialect;
-use crate::format::layout::{InodeFormat, Layout, Version};
+use crate::format::layout::{InodeFormat, Version};
 use crate::format::ondisk::{FS_CKHASH, FS_OPTSPACE, FS_OPTTIME, Fs, NDADDR, SBLOCK_UFS2};
 use crate::format::pending::Pending;
 use crate::format::superblock::{Superblock, is_finished};
@@ -79,88 +80,6 @@ fn replica(device: &dyn Device, place: u64) -> Result<(u64, Superblock)> {
         return Err(Error::corrupt(what, "superblock"));
     }
     Ok((salvaged.copy_at.unwrap_or(found.layout.fs_sblockloc), found))
-}
-
-/// The fields that never change after newfs (`fsck_ffs/setup.c`).
-macro_rules! constant_fields {
-    ($($field:ident),*) => {
-        fn constants(fs: &Fs) -> [(&'static str, i64); 22] {
-            [$((stringify!($field), i64::from(fs.$field))),*]
-        }
-
-        /// Gives a superblock the constants of another one, those of all systems.
-        pub(crate) fn copy_constants(fs: &mut Fs, from: &Fs) {
-            $(fs.$field = from.$field;)*
-        }
-    };
-}
-
-constant_fields!(
-    fs_magic,
-    fs_sblkno,
-    fs_cblkno,
-    fs_iblkno,
-    fs_dblkno,
-    fs_old_cgoffset,
-    fs_old_cgmask,
-    fs_ncg,
-    fs_bsize,
-    fs_fsize,
-    fs_frag,
-    fs_bmask,
-    fs_fmask,
-    fs_bshift,
-    fs_fshift,
-    fs_fragshift,
-    fs_fsbtodb,
-    fs_nindir,
-    fs_inopb,
-    fs_cssize,
-    fs_ipg,
-    fs_fpg
-);
-
-/// Fields of a superblock, by name, and their values.
-pub(crate) type Fields = Vec<(&'static str, i64)>;
-
-/// Returns the fields in which a superblock and its replicas agree, by name. Systems before UFS2
-/// compare the sizes as well; later ones may change them in one place.
-pub(crate) fn agreed_fields(fs: &Fs, layout: &Layout) -> Fields {
-    let old = !(layout.version == Version::Ufs2 || layout.flags_updated);
-    let sizes = [("fs_old_size", fs.fs_old_size), ("fs_old_dsize", fs.fs_old_dsize)];
-    let sizes = sizes.into_iter().filter(|_| old).map(|(field, n)| (field, i64::from(n)));
-    constants(fs).into_iter().chain(sizes).collect()
-}
-
-/// Returns the fields besides these by which good files look damaged if they are wrong: the place
-/// of the summaries and the formats of the parts, by name.
-pub(crate) fn format_fields(fs: &Fs, layout: &Layout) -> Fields {
-    let csaddr = match layout.version {
-        Version::Ufs1 => ("fs_old_csaddr", fs.fs_old_csaddr.into()),
-        Version::Ufs2 => ("fs_csaddr", fs.fs_csaddr),
-    };
-    let formats = [
-        ("fs_old_postblformat", fs.fs_old_postblformat),
-        ("fs_contigsumsize", fs.fs_contigsumsize),
-        ("fs_maxsymlinklen", fs.fs_maxsymlinklen),
-    ];
-    // Others keep there what changes with each mount.
-    let formats = formats.into_iter().filter(|_| layout.inode_format == InodeFormat::New);
-    std::iter::once(csaddr).chain(formats.map(|(field, n)| (field, i64::from(n)))).collect()
-}
-
-/// Returns the fields of `fs`, which is `raw` in its bytes, that differ from those of a superblock
-/// with this layout and should not: their names, their values, and those of the superblock.
-fn differing(fs: &Fs, raw: &[u8], superblock: &Fs, layout: &Layout) -> Vec<(&'static str, i64, i64)> {
-    let fields = |fs: &Fs| [agreed_fields(fs, layout), format_fields(fs, layout)].concat();
-    let pairs = fields(fs).into_iter().zip(fields(superblock));
-    let mut all: Vec<_> = pairs.map(|((field, found), (_, own))| (field, found, own)).collect();
-    if InodeFormat::of(fs, raw, layout.endian) != Some(layout.inode_format) {
-        let (found, own) = (fs.fs_old_inodefmt, superblock.fs_old_inodefmt);
-        all.push(("fs_old_inodefmt", found.into(), own.into()));
-    }
-    all.retain(|(_, found, own)| found != own);
-    all
 }
 
 impl Checker<'_> {

@@ -5,6 +5,7 @@
 pub mod acl;
 pub(crate) mod beside;
 pub(crate) mod ckhash;
+pub(crate) mod copies;
 pub(crate) mod dialect;
 pub(crate) mod dinode;
 pub(crate) mod entries;

@@ -8,6 +8,7 @@
 use crate::format::acl;
 use crate::format::beside;
 use crate::format::ckhash::check_hash;
+use crate::format::copies::GROUPS_ASKED;
 use crate::format::dialect::{Dialect, has_snapshots, is_hpux, is_marked_clean};
 use crate::format::layout::{Extent, Layout, Version};
 use crate::format::ondisk::{
@@ -26,9 +27,6 @@ use spindle_vfs::{AclKind, Error, Objection, Result};
 /// `fs_clean` of one that was clean when it was mounted (`FS_WASCLEAN` of NetBSD).
 const FS_WASCLEAN: i8 = 2;
 
-/// Groups whose replicas say where they stand; each is a seek on a disk.
-const GROUPS_ASKED: u32 = 16;
-
 /// A checked superblock with the bytes it was read from.
 #[derive(Clone, Debug)]
 pub struct Superblock {
@@ -46,6 +44,8 @@ pub struct Superblock {
     pub salvaged: Option<Salvaged>,
     /// `fs_sblkno` on the disk, if it is wrong there and was corrected here.
     pub(crate) wrong_sblkno: Option<i32>,
+    /// In what its replicas contradict it, if most do.
+    pub(crate) contradiction: Option<String>,
     pub(crate) raw: Vec<u8>,
 }
 
@@ -100,6 +100,7 @@ impl Superblock {
         }
         let mut superblock = Self::checked(raw, &fs, endian, at, device)?;
         superblock.follow_replicas(device);
+        superblock.contradiction = superblock.find_contradiction(device);
         Ok(Some(superblock))
     }
 
@@ -199,9 +200,9 @@ impl Superblock {
         let (dialect, chunk) = beside::look(device, &layout, Dialect::detect(fs, &raw, &layout));
         let label = (dialect == Dialect::Apple).then(|| AppleLabel::read(device)).flatten();
         let apple_name = label.map(|label| label.name().to_vec());
-        let (salvaged, wrong_sblkno) = (None, None);
+        let (salvaged, wrong_sblkno, contradiction) = (None, None, None);
         let mut superblock =
-            Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged, wrong_sblkno };
+            Self { fs: *fs, layout, dialect, apple_name, chunk, raw, salvaged, wrong_sblkno, contradiction };
         superblock.set_dialect(dialect);
         Ok(superblock)
     }
@@ -577,7 +578,7 @@ impl Superblock {
         let at = self.layout.fs_sblockloc;
         let raw = self.encode(at);
         device.write_at(at, &raw[..self.written_bytes(device.info().sector_bytes as usize)])?;
-        self.wrong_sblkno = None;
+        (self.wrong_sblkno, self.contradiction) = (None, None);
         Ok(())
     }
 }

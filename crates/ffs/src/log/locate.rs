@@ -201,6 +201,9 @@ impl Superblock {
                 overridable: true,
             });
         }
+        if let Some(contradiction) = &self.contradiction {
+            found.push(Objection { reason: contradiction.clone(), remedy: CHECK.into(), overridable: true });
+        }
         if let FoundLog::Useless(reason) = log
             && self.needs_log()
         {

@@ -156,7 +156,8 @@ pub fn plan(
     let mut unlisted = Findings::new(0);
     let (superblock, _) = find_superblock(&**device, options, &mut unlisted)?;
     let mut superblock = superblock.as_checked(clock.now());
-    (superblock.salvaged, superblock.wrong_sblkno) = (None, None);
+    // What its replicas say about it decides the repair.
+    (superblock.salvaged, superblock.wrong_sblkno, superblock.contradiction) = (None, None, None);
     superblock.drop_false_snapshots(&**device);
     let objections = match superblock.dialect {
         // What its snapshots need they get.

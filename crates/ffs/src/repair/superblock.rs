@@ -5,7 +5,7 @@
 
 use super::Round;
 use crate::check::Finding;
-use crate::check::setup::{Fields, agreed_fields, copy_constants, format_fields};
+use crate::format::copies::{Fields, agreed_fields, copy_constants, format_fields};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};

@@ -331,8 +331,8 @@ fn assert_refused(image: &Image, words: &str) {
 }
 
 /// Promise: where the superblock alone has another limit of short symbolic links, or another place
-/// of the summaries, by which good files would look damaged, the field is named, and nothing is
-/// changed; nor where one of the replicas has a smaller size besides.
+/// of the summaries, by which good files would look damaged, a repair changes nothing, and a mount
+/// does not write; nor where one of the replicas has a smaller size besides.
 #[test]
 fn a_misleading_superblock_is_refused() {
     let device = filled().swap_remove(2);
@@ -343,7 +343,14 @@ fn a_misleading_superblock_is_refused() {
         }
         let ino = image.ino("one/file3");
         image.put(image.inode(ino) + 2, 9_u16);
+        let reasons = |image: &Image| {
+            let device = MemoryDevice::from_bytes(&image.bytes);
+            let objections = Superblock::open(&device).unwrap().objections_to_mounting(&device).unwrap();
+            objections.into_iter().map(|objection| objection.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(&image), Vec::<String>::new());
         image.add(image.sb() + at, by);
+        assert!(reasons(&image)[0].ends_with("in its replicas"), "{:?}", reasons(&image));
         assert_refused(&image, "replicas");
     }
 }
