@@ -28,6 +28,7 @@ pub(crate) struct Entry {
     /// 0 if it is only free space.
     pub(crate) ino: u32,
     pub(crate) reclen: usize,
+    /// Bytes of its name, which are in the chunk; 0 if it has none, or none that can be used.
     pub(crate) namlen: usize,
     /// Its kind, where the format says.
     pub(crate) kind: Option<FileKind>,
@@ -107,6 +108,7 @@ fn entry_at(layout: &Layout, ino: u32, base: u64, bytes: &[u8], at: usize) -> Re
     } else {
         None
     };
+    let namlen = if head.d_ino == 0 || damage.is_some() { 0 } else { namlen };
     Ok(Entry { place, ino: head.d_ino, reclen, namlen, kind, damage })
 }
 
@@ -570,6 +572,21 @@ mod tests {
                 Ok(all) => assert!(all[0].damage.is_some() && all[0].slack() == 0),
                 Err(error) => panic!("{namlen}: {error}"),
             }
+        }
+    }
+
+    /// Promise: an entry that is unused or damaged has no name, whatever it says of its length, so
+    /// that no name leads out of the chunk.
+    #[test]
+    fn names_are_in_the_chunk() {
+        let parameters = Parameters { format: newfs::Format::Old, ..Parameters::new(32 << 20) };
+        let layout = Plan::new(&parameters).unwrap().layout;
+        let mut chunk = [0; 16];
+        for ino in [0, 2, u32::MAX] {
+            write_entry(&layout, &mut chunk, ino, 16, Some((b"name", FileKind::Regular)));
+            3076_u16.put(&mut chunk[6..], layout.endian);
+            let entry = entry_at(&layout, 2, 0, &chunk, 0).unwrap();
+            assert_eq!((name_of(&chunk, 0, &entry), entry.damage.is_some()), (&b""[..], ino != 0));
         }
     }
 
