@@ -84,13 +84,13 @@ impl Hardware {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::all;
+    use crate::{Experiment, all};
 
     /// Promise: every machine that an experiment names is that of its presets, so that a paper's
     /// disk that is named explicitly is laid out as it is without a name.
     #[test]
     fn machines_of_the_papers() {
-        let machines: Vec<_> = all().iter().flat_map(|experiment| experiment.machines()).collect();
+        let machines: Vec<_> = all().iter().flat_map(Experiment::machines).collect();
         assert!(machines.len() > 10);
         for papers in machines {
             let found = Disk::of_preset(papers.disk).unwrap();

@@ -63,7 +63,9 @@ fn refusals() {
         assert!(error.contains("run it without --"), "{id}: {error}");
     };
     for id in ["ffs-table1", "trace-activity", "trace-cache", "ffs-inodes", "cluster-extents"] {
-        own.iter().for_each(|own| refused(id, own));
+        for own in &own {
+            refused(id, own);
+        }
     }
     refused("mfs-log", &own[0]);
     let accepts = |own: &Setting| all().iter().filter(|experiment| experiment.check(own).is_ok()).count();
