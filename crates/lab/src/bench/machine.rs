@@ -48,8 +48,8 @@ impl Spent {
 }
 
 impl Machine {
-    /// Returns the presets `host` and `disk`, or those of files, with `store` on the disk, and the classic disk sort
-    /// in the driver.
+    /// Returns the presets `host` and `disk`, or those of files, with `store` on the disk, and the
+    /// classic disk sort in the driver.
     ///
     /// # Errors
     /// When there is no such preset.

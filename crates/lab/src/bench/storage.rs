@@ -43,7 +43,8 @@ const MAXCONTIG: u32 = 256;
 /// Bytes of memory for data of files: half of the paper's buffers; the others are for names and
 /// attributes.
 pub const MEMORY: usize = TAHOE_BUFFERS / 2;
-/// Cylinders of a Super Eagle that a small disk for control storage is as large as: a tenth of a large one (paper, section 4.2).
+/// Cylinders of a Super Eagle that a small disk for control storage is as large as: a tenth of a
+/// large one (paper, section 4.2).
 const CONTROL_CYLINDERS: u32 = 84;
 /// Cylinders of each of the two for log storage: 26 MB, where the paper asks for twice the memory
 /// of the caches together at least (section 4.5), and suggests 100 MB (section 5.5).
@@ -163,8 +164,8 @@ impl System {
         }))
     }
 
-    /// Makes it on new disks of a kind, to be used with so many bytes of memory for data of files, and as
-    /// many for names and attributes.
+    /// Makes it on new disks of a kind, to be used with so many bytes of memory for data of files,
+    /// and as many for names and attributes.
     ///
     /// # Errors
     /// When it cannot be had.

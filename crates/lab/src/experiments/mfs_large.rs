@@ -208,8 +208,8 @@ mod tests {
     use crate::Silent;
     use spindle_report::outcome::Cell;
 
-    /// Promise: all disks of the sets are a disk of one's own: one that does not turn reads at random
-    /// about as fast as in order; with a host of one's own, nothing is run on two.
+    /// Promise: all disks of the sets are a disk of one's own: one that does not turn reads at
+    /// random about as fast as in order; with a host of one's own, nothing is run on two.
     #[test]
     fn a_disk_that_does_not_turn() {
         let scale = Scale { requests: 8, disks: &[1, 2], disks_then: &[1] };
