@@ -365,7 +365,7 @@ opened  {}  {}
         let expected = "\
 Rates
 
-system        KB/s
+system         KB/s
         paper  ours  ratio
 ------  ------------------
 old        29    87  3.00
