@@ -21,6 +21,9 @@ pub enum Error {
     /// A trace could not be made or used.
     #[error(transparent)]
     Trace(#[from] spindle_trace::Error),
+    /// The experiment is not for such a machine.
+    #[error("{0}")]
+    Refused(&'static str),
     /// The measurements contradict each other.
     #[error("{0}")]
     Contradiction(String),

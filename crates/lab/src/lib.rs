@@ -1,6 +1,6 @@
 //! The papers' experiments, rerun by the shipped file systems on modelled disks.
 //!
-//! An [`Experiment`] is a function without arguments that returns an [`Outcome`]. An outcome is
+//! An [`Experiment`] is a function of a [`Setting`] that returns an [`Outcome`]. An outcome is
 //! data (crate `report`): tables with the paper's figure beside ours, series of numbers for graphs,
 //! and sentences.
 //!
@@ -24,9 +24,11 @@ pub mod kernel;
 pub mod measured;
 pub mod population;
 pub mod replay;
+mod setting;
 pub mod waste;
 
 pub use error::{Error, Result};
 pub use experiment::{Experiment, Progress, Silent, all, find};
+pub use setting::Setting;
 pub use spindle_report::Outcome;
 pub use spindle_sim::{self as sim, preset};

@@ -10,12 +10,11 @@ use crate::bench::machine::Machine;
 use crate::bench::subject::{Disk, Kind};
 use crate::drives::{cleaning_rows, wear_rows};
 use crate::kernel::{Kernel, Trips};
-use crate::{Error, Outcome, Result};
+use crate::{Outcome, Result};
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock, Mutex, Work};
 use spindle_device::MemoryDevice;
 use spindle_report::outcome::{Column, Table};
-use spindle_sim::preset;
 use spindle_synth::replay::{self, Name, OpenMode, Replay, Target, Timings, population};
 use spindle_trace::{Batch, Source};
 use spindle_vfs::{FileKind, FileSystem, Ino, NewNode, Privilege, SetAttr, SetTime};
@@ -292,40 +291,7 @@ pub struct On {
     pub settings: replay::Settings,
 }
 
-/// The most of a disk that a file system of 1984 is given: 2 GiB.
-const MOST_BYTES: u64 = 2 << 30;
-
 impl On {
-    /// Returns the geometry for which the file system is made: that of the disk, or one that is
-    /// made up, as for SCSI disks, where the disk has zones, spare sectors, or nothing that turns.
-    fn geometry(&self) -> Result<Disk> {
-        let spec = preset::disk(&self.disk)?;
-        let disk = spindle_sim::disk::Disk::new(&spec)?;
-        if disk.sector_bytes() != 512 {
-            let why = format!("disk {}: has other sectors than of 512 bytes", self.disk);
-            return Err(Error::Contradiction(why));
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Thousands.
-        let rpm = |geometry: &spindle_sim::disk::Geometry| geometry.rpm.round() as u32;
-        if let Some(geometry) = &spec.geometry
-            && let [zone] = geometry.zone.as_slice()
-        {
-            let (sectors, tracks) = (zone.sectors_per_track, geometry.heads);
-            let found = Disk { rpm: rpm(geometry), sectors, tracks, cylinders: zone.cylinders };
-            if found.bytes() == disk.capacity_sectors() * 512 {
-                return Ok(found);
-            }
-        }
-        let (sectors, tracks) = (32, 16);
-        let cylinders = disk.capacity_sectors().min(MOST_BYTES / 512) / u64::from(sectors * tracks);
-        Ok(Disk {
-            rpm: spec.geometry.as_ref().map_or(3600, rpm),
-            sectors,
-            tracks,
-            cylinders: u32::try_from(cylinders).unwrap_or(u32::MAX),
-        })
-    }
-
     fn settings(&self) -> Settings {
         let data = match self.system {
             System::Fast => DataSettings::clustered((BLOCK * CLUSTER_BLOCKS) as usize, self.memory),
@@ -348,7 +314,7 @@ impl On {
 /// When there are no such presets, the disk is too small, the trace cannot be read, or the file
 /// system fails.
 pub fn on_disk(on: &On, open: Arc<Open<'static>>) -> Result<Outcome> {
-    let disk = on.geometry()?;
+    let disk = Disk::of_preset(&on.disk)?;
     let kind = match on.system {
         System::Fast => Kind::fast_clustered(disk, BLOCK, BLOCK / 8, CLUSTER_BLOCKS),
         System::Old => Kind::old(disk, 1),

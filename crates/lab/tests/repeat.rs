@@ -1,6 +1,6 @@
 //! What holds for every experiment.
 
-use spindle_lab::{Silent, all, find};
+use spindle_lab::{Setting, Silent, all, find};
 use spindle_report::render;
 
 /// Experiments that take minutes without optimisation. What they are made of repeats, and so do the
@@ -25,11 +25,12 @@ const SLOW: [&str; 12] = [
 #[test]
 fn experiments_repeat() {
     assert!(SLOW.iter().all(|id| find(id).is_some()));
+    let papers = Setting::default();
     for experiment in all().iter().filter(|experiment| !SLOW.contains(&experiment.id)) {
         let [first, second] = [(), ()].map(|()| {
-            let outcome = experiment.run(&Silent).unwrap();
+            let outcome = experiment.run(&papers, &Silent).unwrap();
             let drawn: Vec<_> = outcome.figures.iter().map(|figure| render::svg(figure).unwrap()).collect();
-            (experiment.text(&outcome), serde_json::to_string(&outcome).unwrap(), drawn, outcome)
+            (experiment.text(&papers, &outcome), serde_json::to_string(&outcome).unwrap(), drawn, outcome)
         });
         assert_eq!(first.0, second.0);
         assert_eq!(first.1, second.1);

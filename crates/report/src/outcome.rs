@@ -28,6 +28,18 @@ impl Outcome {
         cells.filter_map(|cell| if let Cell::Compared(comparison) = cell { Some(comparison) } else { None })
     }
 
+    /// Returns it without verdicts: what is compared with a paper's figure stands beside it only.
+    #[must_use]
+    pub fn for_reference(mut self) -> Self {
+        let rows = self.tables.iter_mut().flat_map(|table| &mut table.rows);
+        for cell in rows.flat_map(|row| &mut row.cells) {
+            if let Cell::Compared(Comparison { paper, ours, sense, .. }) = *cell {
+                *cell = Cell::Beside(Beside { paper, ours, sense });
+            }
+        }
+        self
+    }
+
     /// Returns the numbers of comparisons.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -122,6 +134,28 @@ pub enum Cell {
     Measured(Measured),
     /// A paper's number and ours.
     Compared(Comparison),
+    /// The same without a verdict.
+    Beside(Beside),
+}
+
+/// Our figure beside a paper's that is no expectation, such as that of another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Beside {
+    /// The paper's figure.
+    pub paper: f64,
+    /// Our figure.
+    pub ours: f64,
+    /// Whether the paper's is a bound.
+    #[serde(skip_serializing_if = "Sense::is_near")]
+    pub sense: Sense,
+}
+
+impl Beside {
+    /// Returns our figure divided by the paper's; nothing where that is a bound or 0.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        (self.sense.is_near() && self.paper != 0.0).then(|| self.ours / self.paper)
+    }
 }
 
 impl Cell {
@@ -642,6 +676,23 @@ mod tests {
                 "{ours}"
             );
         }
+    }
+
+    /// Promise: for reference, a figure and the paper's stay, and nothing is judged or explained.
+    #[test]
+    fn references() {
+        let mut table = Table::new("t", ["what", "rate", "bound"].map(|name| Column::new(name, 0)));
+        let far = Comparison::new(Evidence::Predicted, Published::amount(100.0, 1.0), 250.0);
+        let bound = Comparison::new(Evidence::Fitted, Published::at_most(1.0), 2.0);
+        table.row(["a".into(), far.because(Note::new("why", 2.0, 3.0)).into(), bound.into()]);
+        let outcome = Outcome { tables: vec![table], ..Outcome::default() }.for_reference();
+        assert_eq!(outcome.tally(), Tally::default());
+        let [Cell::Text(_), Cell::Beside(far), Cell::Beside(bound)] = &*outcome.tables[0].rows[0].cells
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((far.paper, far.ours, far.ratio()), (100.0, 250.0, Some(2.5)));
+        assert_eq!((bound.sense, bound.ours, bound.ratio()), (Sense::AtMost, 2.0, None));
     }
 
     /// Promise: comparisons are counted by evidence and verdict, and nothing is counted twice.

@@ -148,16 +148,24 @@ fn cell(cell: &Cell, decimals: usize) -> String {
         }
         Cell::Compared(found) => {
             let mark = if found.verdict() == Verdict::Held { "" } else { "!" };
-            let paper = match found.sense {
-                Sense::Near => format!("paper {:.decimals$}", found.paper),
-                bound => format!("{} {:.decimals$}", bound.sign(), found.paper),
-            };
+            let paper = of_paper(found.sense, found.paper, decimals);
             let ours = found.ours;
             let evidence = found.evidence.name();
             let title = found.shown_note().map(|note| format!(" title=\"{}\"", escaped(&noted(note))));
             let title = title.unwrap_or_default();
             format!("{ours:.decimals$} <small{title}>({paper}, {evidence}){mark}</small>")
         }
+        Cell::Beside(found) => {
+            let paper = of_paper(found.sense, found.paper, decimals);
+            format!("{:.decimals$} <small>({paper})</small>", found.ours)
+        }
+    }
+}
+
+fn of_paper(sense: Sense, figure: f64, decimals: usize) -> String {
+    match sense {
+        Sense::Near => format!("paper {figure:.decimals$}"),
+        bound => format!("{} {figure:.decimals$}", bound.sign()),
     }
 }
 

@@ -213,13 +213,27 @@ impl Library {
 /// # Errors
 /// When there is neither, or the file is wrong.
 pub fn disk(name: &str) -> Result<disk::Spec, Error> {
+    let (library, name) = with_file(name)?;
+    library.disk(&name).cloned()
+}
+
+/// Returns a host: of the preset with this name, or of a file.
+///
+/// # Errors
+/// When there is neither, or the file is wrong.
+pub fn host(name: &str) -> Result<host::Spec, Error> {
+    let (library, name) = with_file(name)?;
+    library.host(&name).cloned()
+}
+
+/// Returns the presets that come with Spindle, and that of a file if `name` is one, with the name
+/// of the preset that is meant.
+fn with_file(name: &str) -> Result<(Library, String), Error> {
     let mut library = Library::built_in()?;
     let path = Path::new(name);
-    if path.is_file() {
-        let names = library.load(path)?;
-        return library.disk(names.first().map_or(name, String::as_str)).cloned();
-    }
-    library.disk(name).cloned()
+    let names = if path.is_file() { library.load(path)? } else { Vec::new() };
+    let name = names.into_iter().next().unwrap_or_else(|| name.to_owned());
+    Ok((library, name))
 }
 
 /// Returns the presets that come with Spindle, in the order of their names.

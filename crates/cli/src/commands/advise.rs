@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "second")]
     only_ufs: bool,
     /// The modelled host
-    #[arg(long, value_name = "PRESET", default_value = "today")]
+    #[arg(long, value_name = "PRESET|FILE", default_value = "today")]
     host: String,
     /// Size of the file system, of which at most 32g are simulated (default: twice what the trace
     /// needs, at least 1g)

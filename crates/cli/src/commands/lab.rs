@@ -4,14 +4,14 @@ mod beside;
 mod calibrate;
 mod disksim;
 
-use crate::error::{Context, FAILED, Failure, Result};
+use crate::error::{Context, FAILED, Failure, Result, USAGE};
 use crate::outfile::{self, Kind, OutArgs};
 use crate::output::Output;
 use crate::progress::Progress as Bar;
 use crate::suggest::{did_you_mean, nearest};
 use serde::Serialize;
 use spindle_lab::preset::{Figure, Library, Model, Preset};
-use spindle_lab::{Experiment, Outcome, Progress, all, find};
+use spindle_lab::{Experiment, Outcome, Progress, Setting, all, find};
 use spindle_report::outcome::Tally;
 use spindle_report::render;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ EXAMPLES
     spindle lab presets ibm-0661
     spindle lab run ffs-table1
     spindle lab run ffs-table1 --json | jq '.[0].outcome.tables[0].rows[2]'
+    spindle lab run cluster-iobench --disk nvme --host today
     spindle lab all --json | jq '[.[].tally.predicted.held] | add'
     spindle lab all -o results/")]
 pub struct Args {
@@ -58,9 +59,19 @@ enum Action {
         json: bool,
     },
     /// Run some experiments
+    ///
+    /// With --disk or --host they run on that in place of the disks or hosts of the paper. The file
+    /// system stays the paper's, and about as large, at the beginning of the disk (or as large as a
+    /// smaller disk). Where all tracks of the disk are equal, it is laid out by them; otherwise its
+    /// geometry is made up, and it has no rotational delay and no interleave. The figures of the
+    /// paper stand beside for reference: nothing is judged, and the exit status is 0. Experiments
+    /// that model no disk refuse both options, and mfs-log, which lays logs out by the tracks of
+    /// its disk, refuses --disk.
     Run {
         #[command(flatten)]
         output: OutputArgs,
+        #[command(flatten)]
+        machine: MachineArgs,
         /// Names of experiments, as "spindle lab list" prints them
         #[arg(value_name = "ID", required = true)]
         ids: Vec<String>,
@@ -106,6 +117,17 @@ struct OutputArgs {
     out: OutArgs,
 }
 
+#[derive(clap::Args, Debug)]
+struct MachineArgs {
+    /// The disk in place of all disks of the papers: a preset ("spindle lab presets" lists them),
+    /// or a file
+    #[arg(long, value_name = "PRESET|FILE")]
+    disk: Option<String>,
+    /// The host in place of all hosts of the papers
+    #[arg(long, value_name = "PRESET|FILE")]
+    host: Option<String>,
+}
+
 /// An experiment with its outcome, as JSON.
 #[derive(Serialize)]
 struct ExperimentReport<'a> {
@@ -113,7 +135,10 @@ struct ExperimentReport<'a> {
     title: &'a str,
     paper: &'a str,
     section: &'a str,
-    stand_in: &'a str,
+    stand_in: String,
+    /// Disks and hosts, if they are not all those of the paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
     /// How many figures are within their tolerance, by what they were derived from.
     #[serde(skip_serializing_if = "Option::is_none")]
     tally: Option<Tally>,
@@ -122,9 +147,11 @@ struct ExperimentReport<'a> {
 }
 
 impl<'a> ExperimentReport<'a> {
-    fn of(experiment: &'a Experiment, outcome: Option<&'a Outcome>) -> Self {
-        let Experiment { id, title, paper, section, stand_in, .. } = experiment;
-        ExperimentReport { id, title, paper, section, stand_in, tally: outcome.map(Outcome::tally), outcome }
+    fn of(experiment: &'a Experiment, setting: &Setting, outcome: Option<&'a Outcome>) -> Self {
+        let Experiment { id, title, paper, section, .. } = experiment;
+        let (stand_in, machine) = (experiment.stand_in(setting), experiment.machine(setting));
+        let tally = outcome.map(Outcome::tally).filter(|_| machine.is_none());
+        ExperimentReport { id, title, paper, section, stand_in, machine, tally, outcome }
     }
 }
 
@@ -136,8 +163,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Action::Disksim(args) => disksim::run(args),
         Action::Beside(args) => beside::run(args),
         Action::Calibrate(args) => calibrate::run(args),
-        Action::All { output } => run_experiments(&all().iter().collect::<Vec<_>>(), output),
-        Action::Run { output, ids } => {
+        Action::All { output } => {
+            run_experiments(&all().iter().collect::<Vec<_>>(), &Setting::default(), output)
+        }
+        Action::Run { output, machine: MachineArgs { disk, host }, ids } => {
             let found = ids.iter().map(|id| {
                 find(id).ok_or_else(|| {
                     let near = nearest(id, all().iter().map(|experiment| experiment.id));
@@ -145,7 +174,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     Failure::usage(format!("{id}: no such experiment{question}; see \"spindle lab list\""))
                 })
             });
-            run_experiments(&found.collect::<Result<Vec<_>>>()?, output)
+            let setting = Setting { disk: disk.clone(), host: host.clone() };
+            run_experiments(&found.collect::<Result<Vec<_>>>()?, &setting, output)
         }
     }
 }
@@ -153,7 +183,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn list(json: bool) -> Result<ExitCode> {
     let mut out = Output::stdout();
     if json {
-        let reports: Vec<_> = all().iter().map(|experiment| ExperimentReport::of(experiment, None)).collect();
+        let report = |experiment| ExperimentReport::of(experiment, &Setting::default(), None);
+        let reports: Vec<_> = all().iter().map(report).collect();
         out.json(&reports)?;
     } else {
         let width = all().iter().map(|experiment| experiment.id.len()).max().unwrap_or(0);
@@ -277,7 +308,11 @@ impl Progress for ProgressBar {
     }
 }
 
-fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<ExitCode> {
+fn run_experiments(experiments: &[&Experiment], setting: &Setting, output: &OutputArgs) -> Result<ExitCode> {
+    for experiment in experiments {
+        let checked = experiment.check(setting).context(experiment.id);
+        checked.map_err(|failure| failure.with_code(USAGE))?;
+    }
     if let Some(dir) = &output.output {
         std::fs::create_dir_all(dir).context(dir.display())?;
     }
@@ -289,11 +324,11 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
             all => format!("{} of {all}: {}", n + 1, experiment.id),
         };
         let bar = ProgressBar(Bar::of_fraction(name));
-        let outcome = experiment.run(&bar).context(experiment.id)?;
+        let outcome = experiment.run(setting, &bar).context(experiment.id)?;
         drop(bar);
-        let text = experiment.text(&outcome);
+        let text = experiment.text(setting, &outcome);
         if let Some(dir) = &output.output {
-            write(dir, experiment, &outcome, &text, output.out.force)?;
+            write(dir, experiment, setting, &outcome, &text, output.out.force)?;
         }
         if !output.json {
             if n > 0 {
@@ -308,9 +343,9 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
         let reports = experiments
             .iter()
             .zip(&outcomes)
-            .map(|(experiment, outcome)| ExperimentReport::of(experiment, Some(outcome)));
+            .map(|(experiment, outcome)| ExperimentReport::of(experiment, setting, Some(outcome)));
         out.json(&reports.collect::<Vec<_>>())?;
-    } else if experiments.len() > 1 {
+    } else if experiments.len() > 1 && setting.is_papers() {
         out.line(format!("\nall experiments\n{}", render::summary(&tally)))?;
     }
     out.finish()?;
@@ -318,13 +353,20 @@ fn run_experiments(experiments: &[&Experiment], output: &OutputArgs) -> Result<E
     Ok(if is_outside { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn write(dir: &Path, experiment: &Experiment, outcome: &Outcome, text: &str, force: bool) -> Result<()> {
+fn write(
+    dir: &Path,
+    experiment: &Experiment,
+    setting: &Setting,
+    outcome: &Outcome,
+    text: &str,
+    force: bool,
+) -> Result<()> {
     let put = |name: String, content: &str| outfile::write(&dir.join(name), Kind::Result, content, force);
     put(format!("{}.txt", experiment.id), text)?;
-    let report = ExperimentReport::of(experiment, Some(outcome));
+    let report = ExperimentReport::of(experiment, setting, Some(outcome));
     let json = serde_json::to_string_pretty(&report).map_err(|e| Failure::new(e.to_string()))?;
     put(format!("{}.json", experiment.id), &(json + "\n"))?;
-    let footer = render::short_summary(&outcome.tally());
+    let footer = experiment.machine(setting).unwrap_or_else(|| render::short_summary(&outcome.tally()));
     for (n, figure) in outcome.figures.iter().enumerate() {
         let number = if outcome.figures.len() > 1 { format!("-{}", n + 1) } else { String::new() };
         put(format!("{}{number}.svg", experiment.id), &render::svg_with_footer(figure, &footer)?)?;

@@ -173,6 +173,25 @@ fn experiments() {
     bench.fails("lab run", 2, &["ID"]);
 }
 
+/// Promise: on a disk and a host of one's own, text, JSON and pictures name both, and nothing is
+/// judged; what cannot be is refused before anything runs.
+#[test]
+fn experiments_on_a_disk_of_ones_own() {
+    let bench = Bench::new();
+    let text = bench.ok("lab run cluster-iobench --disk nvme --host today -o out");
+    assert!(text.contains("machine: disk nvme, host today, in place of"), "{text}");
+    assert!(!text.contains("within tolerance"), "{text}");
+    let svg = std::fs::read_to_string(bench.path("out/cluster-iobench.svg")).unwrap();
+    assert!(svg.contains("disk nvme, host today") && !svg.contains("tolerance"), "{svg}");
+    let json = std::fs::read_to_string(bench.path("out/cluster-iobench.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["machine"], &json["tally"]), (&"disk nvme, host today".into(), &().into()));
+    assert_eq!(json["outcome"]["tables"][0]["rows"][0]["cells"][1]["paper"], 1610.0);
+    bench.fails("lab run cluster-cpu ffs-table1 --disk nvme", 2, &["ffs-table1: has no disk"]);
+    bench.fails("lab run cluster-cpu --disk none", 2, &["no disk `none`", "eagle"]);
+    bench.fails("lab all --disk nvme", 2, &["--disk"]);
+}
+
 /// Promise: what the simulation says of a trace is what a real mount does, within 10 %: calls,
 /// reads and writes of the disk, and their bytes; times are shown.
 #[test]

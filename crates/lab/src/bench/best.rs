@@ -3,10 +3,11 @@
 
 use crate::Result;
 use crate::bench::ageing::Ageing;
-use crate::bench::machine::{Machine, Rate};
+use crate::bench::machine::Rate;
 use crate::bench::process::Process;
 use crate::bench::subject::{Disk, Kind, Subject};
 use crate::population::Sizes;
+use crate::setting::Hardware;
 use spindle_cache::{DataSettings, Naming, Settings};
 use spindle_clock::{Clock, ManualClock};
 use spindle_device::{Device, MemoryDevice};
@@ -123,9 +124,9 @@ impl Best {
     ///
     /// # Errors
     /// As the file system.
-    pub fn stream(&self, host: &str, disk: &str, store: &MemoryDevice, bytes: u64) -> Result<Streamed> {
+    pub fn stream(&self, on: &Hardware, store: &MemoryDevice, bytes: u64) -> Result<Streamed> {
         let own = *self;
-        Machine::new(host, disk, Arc::new(store.branch()))?.run(move |machine| {
+        on.with(Arc::new(store.branch()))?.run(move |machine| {
             let open = || own.open(machine.drive.clone(), machine.clock.clone());
             let subject = open()?;
             let process = Process::new(subject.fs(), &*machine.clock, REQUEST);

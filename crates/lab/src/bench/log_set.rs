@@ -2,7 +2,7 @@
 //! and log storage on disks of their own, the log on one disk or several.
 
 use crate::bench::machine::Machine;
-use crate::bench::storage::DISK;
+use crate::bench::storage::PAPERS;
 use crate::bench::subject::Disk as Cylinders;
 use crate::{Error, Result};
 use rand::SeedableRng;
@@ -14,7 +14,7 @@ use spindle_mfs::newfs::{Member, Wishes, make};
 use spindle_mfs::{LogUnits, Mfs, OpenOptions, Role, Set};
 use spindle_sim::Discipline;
 use spindle_sim::disk::Disk;
-use spindle_sim::preset::Library;
+use spindle_sim::preset;
 use std::sync::Arc;
 
 /// Start of all random numbers inside file systems.
@@ -45,7 +45,7 @@ impl LogDisks {
     /// # Errors
     /// When there is no such preset.
     pub fn model(self) -> Result<Disk> {
-        let mut spec = Library::built_in()?.disk(DISK)?.clone();
+        let mut spec = preset::disk(PAPERS.disk)?;
         if let Some(geometry) = &mut spec.geometry {
             geometry.heads = self.heads;
         }
@@ -66,7 +66,7 @@ impl LogSet {
     /// # Errors
     /// When there is no such preset; as the file system.
     pub fn make(host: &str, log: LogDisks) -> Result<Self> {
-        let other = Disk::new(Library::built_in()?.disk(DISK)?)?;
+        let other = Disk::new(&preset::disk(PAPERS.disk)?)?;
         let bytes = Cylinders { cylinders: CYLINDERS, ..Cylinders::SUPER_EAGLE }.bytes();
         let mut disks = vec![(other, bytes); BEFORE];
         disks.extend(vec![(log.model()?, log.bytes); log.count]);

@@ -5,7 +5,7 @@ use spindle_clock::Work;
 use spindle_device::MemoryDevice;
 use spindle_sim::disk::Disk;
 use spindle_sim::host::Host;
-use spindle_sim::preset::{self, Library};
+use spindle_sim::preset;
 use spindle_sim::{Discipline, DriveDevice, HostClock, Simulation, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +48,8 @@ impl Spent {
 }
 
 impl Machine {
-    /// Returns the presets `host` and `disk`, with `store` on the disk, and the classic disk sort
-    /// in the driver.
+    /// Returns the presets `host` and `disk`, or those of files, with `store` on the disk, and the
+    /// classic disk sort in the driver.
     ///
     /// # Errors
     /// When there is no such preset.
@@ -82,7 +82,7 @@ impl Machine {
         discipline: Discipline,
         disks: Vec<(Disk, Arc<MemoryDevice>)>,
     ) -> Result<Self> {
-        let host = Host::new(Library::built_in()?.host(host)?)?;
+        let host = Host::new(&preset::host(host)?)?;
         let simulation = Simulation::new();
         let spent = Arc::new(Spent::default());
         let counted = spent.clone();

@@ -4,14 +4,12 @@ use crate::Result;
 use crate::bench::load::{Times, Unit, populate};
 use crate::bench::machine::Machine;
 use crate::bench::storage::{Made, System};
+use crate::setting::Hardware;
 use spindle_clock::{Clock, Mutex};
 use spindle_sim::Time;
 use spindle_vfs::FileSystem;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The preset of the paper's host.
-pub const HOST: &str = "unisys-7000-51";
 
 /// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,8 +33,8 @@ pub type Flushes = Arc<Mutex<(u32, Duration)>>;
 ///
 /// # Errors
 /// As the file system.
-pub fn prepared(system: System, units: u32, memory: usize) -> Result<Arc<Made>> {
-    let made = system.make(memory)?;
+pub fn prepared(on: &Hardware, system: System, units: u32, memory: usize) -> Result<Arc<Made>> {
+    let made = system.make(on, memory)?;
     made.prepare(|fs, _| (0..units).try_for_each(|unit| populate(fs, unit)))?;
     Ok(Arc::new(made))
 }
@@ -61,13 +59,13 @@ pub fn keep(machine: &Machine, made: &Made, fs: &Arc<dyn FileSystem>) -> Flushes
     flushes
 }
 
-/// Lets so many units make `calls` calls each on a host, after half as many that fill the caches
+/// Lets so many units make `calls` calls each, after half as many that fill the caches
 /// and do not count, and returns their times.
 ///
 /// # Errors
 /// As the file system.
-pub fn serve(made: &Arc<Made>, host: &str, units: u32, calls: u64) -> Result<Served> {
-    let machine = made.machine(host)?;
+pub fn serve(made: &Arc<Made>, units: u32, calls: u64) -> Result<Served> {
+    let machine = made.machine()?;
     let all: Arc<Mutex<Vec<Result<Times>>>> = Arc::default();
     let (own, slot) = (made.clone(), all.clone());
     let flushes = machine.run(move |machine| {

@@ -7,6 +7,7 @@
 use crate::bench::era::TAHOE_BUFFERS;
 use crate::bench::machine::Machine;
 use crate::bench::subject::{Disk, Kind};
+use crate::setting::{Hardware, Papers};
 use crate::{Error, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -25,8 +26,9 @@ use std::time::Duration;
 
 /// Start of all random numbers inside file systems.
 const SEED: u64 = 1991;
-/// The preset of all disks.
-pub const DISK: &str = "super-eagle";
+/// The paper's host, and the kind of all its disks.
+pub const PAPERS: Papers =
+    Papers { host: "unisys-7000-51", disk: "super-eagle", geometry: Disk::SUPER_EAGLE };
 /// Bytes of a block of files, as the paper's fast file system has it.
 const BLOCK: u32 = 8192;
 /// Bytes of a stripe unit: the paper's striped block has a block on each disk.
@@ -41,7 +43,8 @@ const MAXCONTIG: u32 = 256;
 /// Bytes of memory for data of files: half of the paper's buffers; the others are for names and
 /// attributes.
 pub const MEMORY: usize = TAHOE_BUFFERS / 2;
-/// Cylinders of a small disk for control storage: a tenth of a large one (paper, section 4.2).
+/// Cylinders of a Super Eagle that a small disk for control storage is as large as: a tenth of a
+/// large one (paper, section 4.2).
 const CONTROL_CYLINDERS: u32 = 84;
 /// Cylinders of each of the two for log storage: 26 MB, where the paper asks for twice the memory
 /// of the caches together at least (section 4.5), and suggests 100 MB (section 5.5).
@@ -67,7 +70,7 @@ pub enum System {
         control: u32,
         /// Disks for data storage, striped.
         data: u32,
-        /// Cylinders of each of these.
+        /// Cylinders of a Super Eagle that each of these is as large as.
         cylinders: u32,
     },
 }
@@ -93,9 +96,9 @@ impl System {
         Self::Multi { control: disks, data: disks, cylinders }
     }
 
-    /// Returns the sizes of its disks in bytes.
-    fn sizes(self) -> Vec<u64> {
-        let bytes = |cylinders| Disk { cylinders, ..Disk::SUPER_EAGLE }.bytes();
+    /// Returns the sizes of its disks in bytes, of which none is larger than `whole`.
+    fn sizes(self, whole: Disk) -> Vec<u64> {
+        let bytes = |cylinders| Disk { cylinders, ..Disk::SUPER_EAGLE }.bytes().min(whole.bytes());
         let some = |count: u32, cylinders| vec![bytes(cylinders); count as usize];
         match self {
             Self::Fast { disks } | Self::Logged { disks } => some(disks, Disk::SUPER_EAGLE.cylinders),
@@ -147,9 +150,9 @@ impl System {
         }
     }
 
-    fn kind(self) -> Kind {
-        let cylinders = Disk::SUPER_EAGLE.cylinders * self.width();
-        let disk = Disk { cylinders, ..Disk::SUPER_EAGLE };
+    /// Returns the fast file system on as many of these disks as it is striped over.
+    fn kind(self, disk: Disk) -> Kind {
+        let disk = Disk { cylinders: disk.cylinders * self.width(), ..disk };
         let Self::Logged { .. } = self else { return Kind::fast_1984(disk, BLOCK, BLOCK / 8, 4) };
         Kind::Fast(Box::new(Parameters {
             format: Format::Ufs1,
@@ -161,14 +164,14 @@ impl System {
         }))
     }
 
-    /// Makes it on new disks, to be used with so many bytes of memory for data of files, and as
-    /// many for names and attributes.
+    /// Makes it on new disks of a kind, to be used with so many bytes of memory for data of files,
+    /// and as many for names and attributes.
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn make(self, memory: usize) -> Result<Made> {
-        let stores: Vec<_> = self.sizes().into_iter().map(|size| Arc::new(MemoryDevice::new(size))).collect();
-        let made = Made { system: self, memory, stores };
+    pub fn make(self, on: &Hardware, memory: usize) -> Result<Made> {
+        let stores = self.sizes(on.geometry).into_iter().map(|size| Arc::new(MemoryDevice::new(size)));
+        let made = Made { system: self, on: on.clone(), memory, stores: stores.collect() };
         let devices = made.stores.iter().map(|store| store.clone() as Arc<dyn Device>);
         if let Self::Multi { control, data, .. } = self {
             let mut wishes = Wishes::new();
@@ -185,7 +188,7 @@ impl System {
             let mut random = StdRng::seed_from_u64(SEED);
             spindle_mfs::newfs::make(&members, &wishes, &ManualClock::at(0), &mut random)?;
         } else {
-            self.kind().make(&*striped(devices.collect(), FFS_UNIT)?)?;
+            self.kind(on.geometry).make(&*striped(devices.collect(), FFS_UNIT)?)?;
         }
         Ok(made)
     }
@@ -202,6 +205,7 @@ fn striped(mut devices: Vec<Arc<dyn Device>>, unit: u32) -> Result<Arc<dyn Devic
 /// A file system on disks that no machine has yet.
 pub struct Made {
     system: System,
+    on: Hardware,
     /// Bytes of memory for data of files, and for names and attributes.
     memory: usize,
     stores: Vec<Arc<MemoryDevice>>,
@@ -230,17 +234,17 @@ impl Made {
     ///
     /// # Errors
     /// When there is no such preset.
-    pub fn machine(&self, host: &str) -> Result<Machine> {
-        self.machine_with(host, Discipline::Disksort)
+    pub fn machine(&self) -> Result<Machine> {
+        self.machine_with(Discipline::Disksort)
     }
 
     /// Returns the same with this order in the queues.
     ///
     /// # Errors
     /// As [`Self::machine`].
-    pub fn machine_with(&self, host: &str, discipline: Discipline) -> Result<Machine> {
+    pub fn machine_with(&self, discipline: Discipline) -> Result<Machine> {
         let stores = self.stores.iter().map(|store| Arc::new(store.branch())).collect();
-        Machine::with_disks(host, DISK, discipline, stores)
+        Machine::with_disks(&self.on.host, &self.on.disk, discipline, stores)
     }
 
     /// Opens it on a machine that [`Self::machine`] has returned.
@@ -288,10 +292,10 @@ impl Made {
 ///
 /// # Errors
 /// When there is no such preset.
-pub fn raw(host: &str, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth: usize) -> Result<f64> {
-    let store = || Arc::new(MemoryDevice::new(Disk::SUPER_EAGLE.bytes()));
+pub fn raw(on: &Hardware, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth: usize) -> Result<f64> {
+    let store = || Arc::new(MemoryDevice::new(on.geometry.bytes()));
     let stores = (0..disks).map(|_| store()).collect();
-    Machine::with_disks(host, DISK, Discipline::Disksort, stores)?.run(move |machine| {
+    Machine::with_disks(&on.host, &on.disk, Discipline::Disksort, stores)?.run(move |machine| {
         let devices = machine.drives.iter().map(|drive| drive.clone() as Arc<dyn Device>);
         let stripe = striped(devices.collect(), UNIT)?;
         let rate = machine.measure(len as u64 * offsets.len() as u64, || {
@@ -311,6 +315,7 @@ pub fn raw(host: &str, disks: u32, op: Op, offsets: Vec<u64>, len: usize, depth:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setting;
     use crate::bench::process::Process;
     use spindle_vfs::FileKind;
 
@@ -319,8 +324,10 @@ mod tests {
     fn what_is_appended_is_not_read() {
         const PIECE: u64 = 4688;
         for system in [System::Fast { disks: 1 }, System::Logged { disks: 2 }, System::PAPER] {
-            let made = system.make(MEMORY).unwrap();
-            let machine = made.machine("today").unwrap();
+            let today = Papers { host: "today", ..PAPERS };
+            let on = Setting::default().in_place_of(&today).unwrap();
+            let made = system.make(&on, MEMORY).unwrap();
+            let machine = made.machine().unwrap();
             let read = machine
                 .run(move |machine| {
                     let fs = made.open(machine)?;

@@ -5,6 +5,7 @@ use crate::bench::best::Best;
 use crate::bench::machine::Machine;
 use crate::bench::process::Process;
 use crate::population::Sizes;
+use crate::setting::Hardware;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_clock::{Clock, Work};
@@ -154,13 +155,13 @@ impl Program<'_> {
 /// As the file system.
 pub fn weather(
     best: Best,
-    (host, disk): (&str, &str),
+    on: &Hardware,
     every: Duration,
     storms: &[Storm],
     files: u32,
 ) -> Result<Vec<Weathered>> {
     let storms = storms.to_vec();
-    Machine::new(host, disk, best.make()?)?.run(move |machine| {
+    on.with(best.make()?)?.run(move |machine| {
         let subject = best.open(machine.drive.clone(), machine.clock.clone())?;
         let fs = subject.fs();
         let mut found = Vec::new();

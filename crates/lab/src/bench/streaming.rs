@@ -3,6 +3,7 @@
 use crate::bench::machine::{Machine, Rate};
 use crate::bench::process::Process;
 use crate::bench::subject::{Kind, Subject};
+use crate::setting::Hardware;
 use crate::{Error, Result};
 use spindle_cache::Settings;
 use spindle_device::MemoryDevice;
@@ -12,9 +13,8 @@ use std::sync::Arc;
 /// What is measured, and how.
 #[derive(Clone, Debug)]
 pub struct Streaming {
-    /// The host's and the disk's presets.
-    pub host: &'static str,
-    pub disk: &'static str,
+    /// The host and the disk.
+    pub on: Hardware,
     /// The file system on the disk, and the memory it has.
     pub kind: Kind,
     pub cache: Settings,
@@ -42,7 +42,7 @@ impl Streaming {
     /// # Errors
     /// As the file system.
     pub fn measure(&self, store: &MemoryDevice) -> Result<Streamed> {
-        let machine = Machine::new(self.host, self.disk, Arc::new(store.branch()))?;
+        let machine = self.on.with(Arc::new(store.branch()))?;
         let own = self.clone();
         machine.run(move |machine| {
             let subject = own.kind.open(machine.drive.clone(), machine.clock.clone(), own.cache)?;
@@ -95,8 +95,7 @@ mod tests {
         kind.make(&store).unwrap();
         let before = store.to_bytes();
         let streaming = Streaming {
-            host: "today",
-            disk: "capricorn-massbus",
+            on: Hardware { host: "today".into(), disk: "capricorn-massbus".into(), geometry: disk },
             kind,
             cache: era::bsd42(8192),
             file: 1 << 20,

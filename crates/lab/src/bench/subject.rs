@@ -1,6 +1,6 @@
 //! The file systems under test: made, opened on any device, and looked into.
 
-use crate::Result;
+use crate::{Error, Result};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use spindle_cache::Settings;
@@ -8,6 +8,8 @@ use spindle_clock::{Clock, ManualClock};
 use spindle_device::Device;
 use spindle_ffs::newfs::{self, Format, Geometry, Parameters, Plan};
 use spindle_ffs::{Dialect, Ffs};
+use spindle_sim::disk as model;
+use spindle_sim::preset;
 use spindle_v7::V7;
 use spindle_vfs::{Extent, FileSystem, Ino};
 use std::ops::Range;
@@ -25,8 +27,8 @@ pub enum Kind {
     Fast(Box<Parameters>),
 }
 
-/// The disk's geometry and what the layout policy is to make of it.
-#[derive(Clone, Copy, Debug)]
+/// The geometry for which a file system is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
     pub rpm: u32,
     /// Sectors of 512 bytes on a track.
@@ -34,17 +36,88 @@ pub struct Disk {
     /// Tracks in a cylinder.
     pub tracks: u32,
     pub cylinders: u32,
+    /// True if it is made up, and says nothing of where sectors pass below the heads.
+    pub is_made_up: bool,
 }
+
+/// The most of a disk with a made-up geometry that is used if nothing else limits it: 2 GiB.
+const MOST_BYTES: u64 = 2 << 30;
 
 impl Disk {
     /// The AMPEX Capricorn of the 1984 paper (4.4BSD's vax disktab).
-    pub const CAPRICORN: Self = Self { rpm: 3600, sectors: 32, tracks: 16, cylinders: 1024 };
+    pub const CAPRICORN: Self = Self::of_tracks(3600, 32, 16, 1024);
     /// The IBM 0661-467, taken for the 400 MB drive of the 1991 paper; its cylinders are worked out
     /// from its capacity.
-    pub const IBM_0661: Self = Self { rpm: 4316, sectors: 48, tracks: 14, cylinders: 1199 };
+    pub const IBM_0661: Self = Self::of_tracks(4316, 48, 14, 1199);
     /// The Fujitsu M2361A of the paper on the multi-structured file system (4.3BSD-Tahoe's
     /// disktab).
-    pub const SUPER_EAGLE: Self = Self { rpm: 3600, sectors: 64, tracks: 20, cylinders: 842 };
+    pub const SUPER_EAGLE: Self = Self::of_tracks(3600, 64, 20, 842);
+
+    const fn of_tracks(rpm: u32, sectors: u32, tracks: u32, cylinders: u32) -> Self {
+        Self { rpm, sectors, tracks, cylinders, is_made_up: false }
+    }
+
+    /// Returns the geometry of a preset's disk, or one that is made up, as for SCSI disks, where
+    /// the disk has zones, spare sectors, or nothing that turns.
+    ///
+    /// # Errors
+    /// When there is no such preset, its file is wrong, or its sectors are not of 512 bytes.
+    pub fn of_preset(name: &str) -> Result<Self> {
+        let spec = preset::disk(name)?;
+        let disk = model::Disk::new(&spec)?;
+        if disk.sector_bytes() != 512 {
+            let why = format!("disk {name}: has other sectors than of 512 bytes");
+            return Err(Error::Contradiction(why));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Thousands.
+        let rpm = |geometry: &model::Geometry| geometry.rpm.round() as u32;
+        if let Some(geometry) = &spec.geometry
+            && let [zone] = geometry.zone.as_slice()
+        {
+            let found =
+                Self::of_tracks(rpm(geometry), zone.sectors_per_track, geometry.heads, zone.cylinders);
+            if found.bytes() == disk.capacity_sectors() * 512 {
+                return Ok(found);
+            }
+        }
+        let (sectors, tracks) = (32, 16);
+        let cylinders = disk.capacity_sectors().min(MOST_BYTES / 512) / u64::from(sectors * tracks);
+        Ok(Self {
+            rpm: spec.geometry.as_ref().map_or(3600, rpm),
+            sectors,
+            tracks,
+            cylinders: u32::try_from(cylinders).unwrap_or(u32::MAX),
+            is_made_up: true,
+        })
+    }
+
+    /// Returns its first cylinders, as many as so many bytes hold.
+    #[must_use]
+    pub fn at_most(self, bytes: u64) -> Self {
+        let cylinder = Self { cylinders: 1, ..self }.bytes();
+        let cylinders = u32::try_from(bytes / cylinder).unwrap_or(u32::MAX);
+        Self { cylinders: self.cylinders.min(cylinders), ..self }
+    }
+
+    /// Returns the bytes per second of a track below its head; nothing where tracks are made up.
+    pub fn track_rate(&self) -> Option<f64> {
+        let bytes = f64::from(self.sectors) * 512.0 * f64::from(self.rpm) / 60.0;
+        (!self.is_made_up).then_some(bytes)
+    }
+
+    /// Returns a rotational delay in milliseconds, or none where tracks are made up: nobody knows
+    /// then which block comes after it.
+    pub const fn rotdelay_ms(&self, wanted: u32) -> u32 {
+        if self.is_made_up { 0 } else { wanted }
+    }
+
+    /// Returns the interleave of blocks of 1 KB that leaves the same time between two of them as
+    /// `capricorn` does on that disk; none (1) where tracks are made up.
+    pub fn interleave(&self, capricorn: u16) -> u16 {
+        let rates = self.track_rate().zip(Self::CAPRICORN.track_rate());
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Tens.
+        rates.map_or(1, |(own, then)| (f64::from(capricorn) * own / then).round().max(1.0) as u16)
+    }
 
     /// Returns all of it, in bytes.
     pub const fn bytes(&self) -> u64 {
@@ -55,7 +128,12 @@ impl Disk {
 impl Kind {
     /// The interleave with which a new old file system is read fastest on a VAX 11/750 and a
     /// Capricorn: the free list is "initially ordered for optimal access", as the 1984 paper says.
-    pub const BEST_INTERLEAVE: u16 = 6;
+    const BEST_INTERLEAVE: u16 = 6;
+
+    /// Returns the old file system of 4.1BSD with the free list that is best for a VAX 11/750.
+    pub fn old_at_its_best(disk: Disk) -> Self {
+        Self::old(disk, disk.interleave(Self::BEST_INTERLEAVE))
+    }
 
     /// Returns the old file system of 4.1BSD, with blocks of 1024 bytes. Its free list begins with
     /// every `interleave`th block of a cylinder.
@@ -73,7 +151,7 @@ impl Kind {
     }
 
     /// Returns the fast file system of 4.2BSD: blocks, fragments, a rotational delay in
-    /// milliseconds, a reserve of 10 %.
+    /// milliseconds ([`Disk::rotdelay_ms`]), a reserve of 10 %.
     pub fn fast_1984(disk: Disk, bsize: u32, fsize: u32, rotdelay_ms: u32) -> Self {
         Self::Fast(Box::new(Parameters {
             format: Format::Old,
@@ -85,7 +163,7 @@ impl Kind {
                 rpm: Some(disk.rpm),
                 nsect: Some(disk.sectors),
                 ntrak: Some(disk.tracks),
-                rotdelay_ms: Some(rotdelay_ms),
+                rotdelay_ms: Some(disk.rotdelay_ms(rotdelay_ms)),
                 nrpos: Some(8),
                 ..Geometry::default()
             },
@@ -117,7 +195,7 @@ impl Kind {
                 rpm: Some(disk.rpm),
                 nsect: Some(disk.sectors),
                 ntrak: Some(disk.tracks),
-                rotdelay_ms: Some(rotdelay_ms),
+                rotdelay_ms: Some(disk.rotdelay_ms(rotdelay_ms)),
                 nrpos: Some(8),
                 ..Geometry::default()
             },

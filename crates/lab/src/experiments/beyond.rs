@@ -7,7 +7,8 @@ use crate::bench::media;
 use crate::bench::storm::{Storm, UPDATE, weather};
 use crate::bench::subject::Disk;
 use crate::population::Sizes;
-use crate::{Outcome, Progress, Result};
+use crate::setting::{Hardware, Papers};
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_cache::Naming;
 use spindle_device::Op;
 use spindle_ffs::Allocation;
@@ -22,12 +23,19 @@ const SMALLER: u32 = 512 << 10;
 /// The part of the space that is in use when users are made to clean up.
 const LEVEL: f64 = 0.8;
 
+/// The machines of the experiment.
+pub(super) const MACHINES: [Papers; 4] =
+    [fast(&super::CAPRICORN_MASSBUS), super::CAPRICORN_MASSBUS, fast(&super::IBM), super::IBM];
+
+/// Returns a machine with a processor that takes no time to speak of.
+const fn fast(papers: &Papers) -> Papers {
+    Papers { host: TODAY, ..*papers }
+}
+
 /// A disk, and what the papers got out of it.
 struct Subject {
     name: &'static str,
-    disk: &'static str,
-    host: &'static str,
-    geometry: Disk,
+    papers: Papers,
     sizes: Sizes,
     /// Bytes of the paper's KB.
     kb: f64,
@@ -40,9 +48,7 @@ struct Subject {
 const SUBJECTS: [Subject; 2] = [
     Subject {
         name: "AMPEX Capricorn on MASSBUS, VAX 11/750 (1984)",
-        disk: "capricorn-massbus",
-        host: "vax-11-750",
-        geometry: Disk::CAPRICORN,
+        papers: super::CAPRICORN_MASSBUS,
         sizes: Sizes::Of1984,
         kb: 1000.0,
         platters: 983.0,
@@ -50,9 +56,7 @@ const SUBJECTS: [Subject; 2] = [
     },
     Subject {
         name: "IBM 0661, SPARCstation 1 (1991)",
-        disk: "ibm-0661",
-        host: "sparcstation-1",
-        geometry: Disk::IBM_0661,
+        papers: super::IBM,
         sizes: Sizes::Of1993,
         kb: 1024.0,
         platters: 1726.0,
@@ -74,6 +78,19 @@ struct Scale {
 
 const FULL: Scale = Scale { cylinders: None, days: 182, file: 24 << 20, files: 1000 };
 
+/// A subject on its machines, or on what stands in their place.
+struct Trial<'a> {
+    subject: &'a Subject,
+    name: String,
+    fast: Hardware,
+    then: Hardware,
+    hosts: [&'static str; 2],
+    /// KB/s: sectors of a track times revolutions, if tracks are known.
+    platters: Option<f64>,
+    /// The best of the paper, if it was on this disk.
+    paper: Option<[f64; 2]>,
+}
+
 /// What one disk delivers: raw, and through file systems.
 struct Delivered {
     raw: [f64; 2],
@@ -82,33 +99,63 @@ struct Delivered {
 }
 
 impl Subject {
+    fn on(&self, setting: &Setting) -> Result<Trial<'_>> {
+        let then = setting.in_place_of(&self.papers)?;
+        Ok(Trial {
+            subject: self,
+            name: if setting.is_papers() {
+                self.name.into()
+            } else {
+                format!("{}, {}, in place of: {}", then.disk, then.host, self.name)
+            },
+            fast: setting.in_place_of(&fast(&self.papers))?,
+            hosts: match setting.host {
+                None => ["fast host", "host of its time"],
+                Some(_) => ["large clusters", "smaller clusters"],
+            },
+            platters: match setting.disk {
+                None => Some(self.platters),
+                Some(_) => then.geometry.track_rate().map(|rate| rate / self.kb),
+            },
+            paper: setting.disk.is_none().then_some(self.paper),
+            then,
+        })
+    }
+}
+
+impl Trial<'_> {
     fn kb_per_second(&self, rate: Rate) -> f64 {
-        rate.bytes_per_second() / self.kb
+        rate.bytes_per_second() / self.subject.kb
+    }
+
+    /// Returns our settings for the disk.
+    fn best(&self, scale: Scale) -> Best {
+        let whole = self.then.geometry;
+        Best::on(Disk { cylinders: scale.cylinders.unwrap_or(whole.cylinders), ..whole })
     }
 
     fn deliver(&self, scale: Scale, progress: &dyn Fn(&str)) -> Result<Delivered> {
-        let raw = |op| media::sequential(TODAY, self.disk, op, scale.file, CLUSTER as usize);
+        let Hardware { host, disk, .. } = &self.fast;
+        let raw = |op| media::sequential(host, disk, op, scale.file, CLUSTER as usize);
         let raw = [self.kb_per_second(raw(Op::Read)?), self.kb_per_second(raw(Op::Write)?)];
-        let cylinders = scale.cylinders.unwrap_or(self.geometry.cylinders);
-        let best = Best::on(Disk { cylinders, ..self.geometry });
+        let best = self.best(scale);
         let nearest = Best { allocation: Allocation::Nearest, ..best };
         progress("new");
         let new = best.make()?;
         progress("months of use");
-        let aged = best.aged(self.sizes, LEVEL, scale.days)?;
+        let aged = best.aged(self.subject.sizes, LEVEL, scale.days)?;
         progress("months of use without long runs");
-        let aged_nearest = nearest.aged(self.sizes, LEVEL, scale.days)?;
+        let aged_nearest = nearest.aged(self.subject.sizes, LEVEL, scale.days)?;
         let mut rows = Vec::new();
-        for (host, of_host, cluster) in
-            [(TODAY, "fast host", CLUSTER), (self.host, "host of its time", SMALLER)]
-        {
+        let [fast, then] = self.hosts;
+        for (on, of_host, cluster) in [(&self.fast, fast, CLUSTER), (&self.then, then, SMALLER)] {
             for (state, best, store) in [
                 ("new", best, &new),
                 ("aged", best, &aged),
                 ("aged, BSD's allocator", nearest, &aged_nearest),
             ] {
                 progress(state);
-                let streamed = Best { cluster, ..best }.stream(host, self.disk, store, scale.file)?;
+                let streamed = Best { cluster, ..best }.stream(on, store, scale.file)?;
                 rows.push((format!("{state}, {of_host}"), streamed));
             }
         }
@@ -116,7 +163,6 @@ impl Subject {
     }
 
     fn table(&self, delivered: &Delivered) -> Table {
-        let unit = if self.kb < 1024.0 { "KB of 1000" } else { "KB of 1024" };
         let columns = [
             "",
             "read KB/s",
@@ -129,38 +175,41 @@ impl Subject {
             "read CPU %",
             "write CPU %",
         ];
-        let mut table =
-            Table::new(format!("{}, {unit}", self.name), columns.map(|name| Column::new(name, 0)));
+        let unit = if self.subject.kb < 1024.0 { "KB of 1000" } else { "KB of 1024" };
+        let title = format!("{}, {unit}", self.name);
+        let mut table = Table::new(title, columns.map(|name| Column::new(name, 0)));
         let percent = |rates: [f64; 2]| {
             let [read, write] = rates;
             let [raw_read, raw_write] = delivered.raw;
+            let of_track =
+                |rate: f64| self.platters.map_or(Cell::Empty, |track| (100.0 * rate / track).into());
             [
-                read,
-                100.0 * read / raw_read,
-                100.0 * read / self.platters,
-                write,
-                100.0 * write / raw_write,
-                100.0 * write / self.platters,
+                read.into(),
+                (100.0 * read / raw_read).into(),
+                of_track(read),
+                write.into(),
+                (100.0 * write / raw_write).into(),
+                of_track(write),
             ]
         };
         let mut add = |name: &str, rates: [f64; 2], rest: [Cell; 3]| {
-            let numbers = percent(rates).map(Cell::from);
-            table.row([name.into()].into_iter().chain(numbers).chain(rest));
+            table.row([name.into()].into_iter().chain(percent(rates)).chain(rest));
         };
         add("media: without a file system", delivered.raw, [Cell::Empty, Cell::Empty, Cell::Empty]);
-        add("the paper's best", self.paper, [Cell::Empty, Cell::Empty, Cell::Empty]);
+        if let Some(paper) = self.paper {
+            add("the paper's best", paper, [Cell::Empty, Cell::Empty, Cell::Empty]);
+        }
         for (name, found) in &delivered.rows {
             let rates = [self.kb_per_second(found.read), self.kb_per_second(found.write)];
             let busy = [found.read.percent_busy(), found.write.percent_busy()];
-            add(name, rates, [(found.extent / self.kb).into(), busy[0].into(), busy[1].into()]);
+            add(name, rates, [(found.extent / self.subject.kb).into(), busy[0].into(), busy[1].into()]);
         }
         table
     }
 
     /// Returns the rows of the storms.
     fn storms(&self, scale: Scale) -> Result<Vec<[Cell; 7]>> {
-        let cylinders = scale.cylinders.unwrap_or(self.geometry.cylinders);
-        let best = Best::on(Disk { cylinders, ..self.geometry });
+        let best = self.best(scale);
         let kinds = [
             (Storm::Create, "create"),
             (Storm::Remove, "remove"),
@@ -168,8 +217,7 @@ impl Subject {
             (Storm::RemoveTree, "remove the tree"),
         ];
         let storms = kinds.map(|(storm, _)| storm);
-        let run =
-            |naming| weather(Best { naming, ..best }, (self.host, self.disk), UPDATE, &storms, scale.files);
+        let run = |naming| weather(Best { naming, ..best }, &self.then, UPDATE, &storms, scale.files);
         let [synchronous, delayed] = [run(Naming::Synchronous)?, run(Naming::Delayed)?];
         let rows = kinds.iter().zip(synchronous.iter().zip(&delayed)).map(|((_, name), (old, new))| {
             let per_second = |n: u32, seconds: f64| f64::from(n) / seconds.max(1e-9);
@@ -178,7 +226,7 @@ impl Subject {
             #[allow(clippy::cast_precision_loss)] // Thousands.
             let writes = [old.writes as f64, new.writes as f64];
             [
-                format!("{name}, {}", self.disk).into(),
+                format!("{name}, {}", self.then.disk).into(),
                 f64::from(old.operations).into(),
                 slow.into(),
                 fast.into(),
@@ -192,18 +240,19 @@ impl Subject {
 }
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(FULL, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(setting, FULL, progress)
 }
 
-fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(setting: &Setting, scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     const STEPS: u64 = 20;
     let step = AtomicU64::new(0);
     let report = |what: &str| progress.at(step.fetch_add(1, Ordering::Relaxed), STEPS, what);
     let found = at_once(&SUBJECTS, |_, subject| {
-        let delivered = subject.deliver(scale, &report)?;
+        let trial = subject.on(setting)?;
+        let delivered = trial.deliver(scale, &report)?;
         report("storms of small files");
-        Ok((subject.table(&delivered), subject.figure(&delivered), subject.storms(scale)?))
+        Ok((trial.table(&delivered), trial.figure(&delivered), trial.storms(scale)?))
     })?;
     let mut tables = Vec::new();
     let mut figures = Vec::new();
@@ -232,17 +281,17 @@ fn carry_out(scale: Scale, progress: &dyn Progress) -> Result<Outcome> {
     Ok(Outcome { tables, figures, findings: FINDINGS.map(String::from).to_vec() })
 }
 
-impl Subject {
+impl Trial<'_> {
     fn figure(&self, delivered: &Delivered) -> Figure {
         let fast = &delivered.rows[..3];
-        let groups =
-            ["media", "paper"].map(String::from).into_iter().chain(fast.iter().map(|(name, _)| name.clone()));
+        let others = ["media"].into_iter().chain(self.paper.map(|_| "paper"));
+        let groups = others.map(String::from).chain(fast.iter().map(|(name, _)| name.clone()));
         let bars = |n: usize, rate: fn(&Streamed) -> Rate| {
             let ours = fast.iter().map(|(_, found)| self.kb_per_second(rate(found)));
-            [delivered.raw[n], self.paper[n]].into_iter().chain(ours).collect()
+            [delivered.raw[n]].into_iter().chain(self.paper.map(|paper| paper[n])).chain(ours).collect()
         };
         Figure {
-            title: self.name.into(),
+            title: self.name.clone(),
             plot: Plot::Bars {
                 y: "KB/s".into(),
                 groups: groups.collect(),
@@ -279,13 +328,30 @@ mod tests {
         if let Cell::Number(number) = cell { *number } else { panic!("{cell:?} is no number") }
     }
 
+    /// Promise: on a disk of one's own the paper's best and a rate of tracks that nobody knows are
+    /// left out, and the rates are those of that disk.
+    #[test]
+    fn a_disk_of_ones_own() {
+        let scale = Scale { cylinders: Some(400), days: 1, file: 4 << 20, files: 10 };
+        let setting = Setting { disk: Some("nvme".into()), host: None };
+        let outcome = carry_out(&setting, scale, &Silent).unwrap();
+        for table in &outcome.tables[..2] {
+            assert!(table.title.starts_with("nvme, "), "{table:?}");
+            assert_eq!(table.rows[1].cells[0], Cell::from("new, fast host"));
+            assert!(number(&table.rows[1].cells[1]) > 100_000.0, "{table:?}");
+            assert!(table.rows.iter().all(|row| row.cells[3] == Cell::Empty), "{table:?}");
+        }
+        let Plot::Bars { groups, .. } = &outcome.figures[0].plot else { panic!("{:?}", outcome.figures) };
+        assert_eq!(groups[..2], ["media", "new, fast host"]);
+    }
+
     /// Promise: on a small disk, too, a new file system on a fast host delivers 95 % of the media,
     /// and names that are written together cost fewer writes and less time; the same figures come
     /// out again.
     #[test]
     fn a_small_disk() {
         let scale = Scale { cylinders: Some(250), days: 2, file: 12 << 20, files: 50 };
-        let [outcome, again] = [(), ()].map(|()| carry_out(scale, &Silent).unwrap());
+        let [outcome, again] = [(), ()].map(|()| carry_out(&Setting::default(), scale, &Silent).unwrap());
         assert_eq!(outcome, again);
         for table in &outcome.tables[..2] {
             let new = &table.rows[2];

@@ -1,10 +1,11 @@
 //! Figures 9 to 12 of the 1991 paper: rates and processor time of four configurations.
 
 use crate::bench::era::{RUNS, Run};
-use crate::bench::machine::{Machine, Rate};
+use crate::bench::machine::Rate;
 use crate::bench::process::Process;
-use crate::bench::subject::{Disk, Kind};
-use crate::{Outcome, Progress, Result};
+use crate::bench::subject::Kind;
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -41,9 +42,9 @@ const PAPER_RATIOS: [[f64; 5]; 3] =
     [[2.00, 1.71, 1.72, 1.04, 1.05], [2.15, 1.74, 1.73, 1.05, 1.06], [2.15, 1.89, 1.89, 1.04, 0.83]];
 
 /// Returns a new file system with the file on it, and its number.
-fn prepared(run: Run) -> Result<(Kind, MemoryDevice, Ino)> {
-    let kind = Kind::sunos(Disk::IBM_0661, run.maxcontig(), run.rotdelay_ms);
-    let store = Arc::new(MemoryDevice::new(Disk::IBM_0661.bytes()));
+fn prepared(on: &Hardware, run: Run) -> Result<(Kind, MemoryDevice, Ino)> {
+    let kind = Kind::sunos(on.geometry, run.maxcontig(), run.rotdelay_ms);
+    let store = Arc::new(MemoryDevice::new(on.geometry.bytes()));
     kind.make(&*store)?;
     let clock = Arc::new(ManualClock::at(0));
     let subject = kind.open(store.clone(), clock.clone(), run.settings())?;
@@ -56,12 +57,13 @@ fn prepared(run: Run) -> Result<(Kind, MemoryDevice, Ino)> {
 
 /// Measures one thing on a machine that has just come up.
 fn measured(
+    on: &Hardware,
     run: Run,
     kind: &Kind,
     store: &MemoryDevice,
     work: impl FnOnce(&mut Process<'_>, &dyn FileSystem) -> Result<()> + Send + 'static,
 ) -> Result<Rate> {
-    let machine = Machine::new("sparcstation-1", "ibm-0661", Arc::new(store.branch()))?;
+    let machine = on.with(Arc::new(store.branch()))?;
     let kind = kind.clone();
     machine.run(move |machine| {
         let subject = kind.open(machine.drive.clone(), machine.clock.clone(), run.settings())?;
@@ -81,15 +83,15 @@ fn evidence(kind: &str) -> Evidence {
 }
 
 /// Returns the five rates of a run.
-fn rates(run: Run, progress: &mut dyn FnMut(usize)) -> Result<[Rate; 5]> {
-    let (kind, store, file) = prepared(run)?;
+fn rates(on: &Hardware, run: Run, progress: &mut dyn FnMut(usize)) -> Result<[Rate; 5]> {
+    let (kind, store, file) = prepared(on, run)?;
     let mut blocks: Vec<u64> = (0..FILE / REQUEST).map(|n| n * REQUEST).collect();
     blocks.shuffle(&mut StdRng::seed_from_u64(SEED));
     let mut rates = [Rate::default(); 5];
     for (n, rate) in rates.iter_mut().enumerate() {
         progress(n);
         let blocks = blocks.clone();
-        *rate = measured(run, &kind, &store, move |process, fs| match n {
+        *rate = measured(on, run, &kind, &store, move |process, fs| match n {
             0 => process.read_all(file).map(drop),
             1 => process.write_all(file, FILE).and_then(|()| process.fsync(file)),
             2 => {
@@ -107,7 +109,8 @@ fn rates(run: Run, progress: &mut dyn FnMut(usize)) -> Result<[Rate; 5]> {
 }
 
 /// Runs figures 10 and 11.
-pub(super) fn iobench(progress: &dyn Progress) -> Result<Outcome> {
+pub(super) fn iobench(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    let on = setting.in_place_of(&super::IBM)?;
     let columns = |decimals| {
         std::iter::once("run").chain(KINDS).map(move |name| Column::new(name, decimals)).collect::<Vec<_>>()
     };
@@ -117,7 +120,8 @@ pub(super) fn iobench(progress: &dyn Progress) -> Result<Outcome> {
     let mut all: Vec<[f64; 5]> = Vec::new();
     let total = (RUNS.len() * KINDS.len()) as u64;
     for (n, run) in RUNS.into_iter().enumerate() {
-        let found = rates(run, &mut |kind| progress.at((n * KINDS.len() + kind) as u64, total, KINDS[kind]))?;
+        let found =
+            rates(&on, run, &mut |kind| progress.at((n * KINDS.len() + kind) as u64, total, KINDS[kind]))?;
         let speeds = found.map(|rate| rate.bytes_per_second() / 1024.0);
         let cells = (0..KINDS.len()).map(|kind| {
             let paper = Published::amount(PAPER[n][kind], 1.0);
@@ -159,20 +163,20 @@ pub(super) fn iobench(progress: &dyn Progress) -> Result<Outcome> {
 }
 
 /// Runs figure 12.
-pub(super) fn processor(progress: &dyn Progress) -> Result<Outcome> {
+pub(super) fn processor(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    let on = setting.in_place_of(&super::IBM)?;
+    let delayed = if on.geometry.is_made_up { "blocks" } else { "blocks, rotational delay" };
     let mut table = Table::new(
         "Figure 12: reading a mapped file of 16 MB",
         ["run", "processor, s", "rate, KB/s"].map(|name| Column::new(name, 1)),
     );
     let mut seconds = Vec::new();
     for (n, (run, name, paper)) in
-        [(RUNS[0], "clusters, no rotational delay", 2.6), (RUNS[3], "blocks, rotational delay", 3.4)]
-            .into_iter()
-            .enumerate()
+        [(RUNS[0], "clusters, no rotational delay", 2.6), (RUNS[3], delayed, 3.4)].into_iter().enumerate()
     {
         progress.at(n as u64, 2, name);
-        let (kind, store, file) = prepared(run)?;
-        let found = measured(run, &kind, &store, move |process, _| {
+        let (kind, store, file) = prepared(&on, run)?;
+        let found = measured(&on, run, &kind, &store, move |process, _| {
             (0..FILE / REQUEST).try_for_each(|n| process.fault(file, n * REQUEST).map(drop))
         })?;
         let busy = (found.busy - found.daemon).as_secs_f64();

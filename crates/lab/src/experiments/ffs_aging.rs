@@ -4,9 +4,10 @@ use crate::bench::ageing::{Ageing, DiskInUse};
 use crate::bench::at_once::at_once;
 use crate::bench::era;
 use crate::bench::streaming::{Streamed, Streaming};
-use crate::bench::subject::{Disk, Kind};
+use crate::bench::subject::Kind;
 use crate::population::Sizes;
-use crate::{Outcome, Progress, Result};
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_cache::Settings;
 use spindle_device::MemoryDevice;
 use spindle_report::outcome::{
@@ -53,22 +54,15 @@ struct Life {
 /// Simulates the use of a file system, and measures it on some days.
 fn live(
     name: &'static str,
-    kind: &Kind,
-    cache: Settings,
+    on: &Hardware,
+    (kind, cache): (&Kind, Settings),
     days: &[u32],
     fills_up: bool,
     progress: &dyn Fn(),
 ) -> Result<Life> {
-    let store = Arc::new(MemoryDevice::new(Disk::CAPRICORN.bytes()));
+    let store = Arc::new(MemoryDevice::new(on.geometry.bytes()));
     kind.make(&*store)?;
-    let streaming = Streaming {
-        host: "vax-11-750",
-        disk: "capricorn-massbus",
-        kind: kind.clone(),
-        cache,
-        file: FILE,
-        request: REQUEST,
-    };
+    let streaming = Streaming { on: on.clone(), kind: kind.clone(), cache, file: FILE, request: REQUEST };
     let empty = streaming.measure(&store)?;
     let mut disk = DiskInUse::filled(kind, store, Ageing::new(SEED, Sizes::Of1984, LEVEL))?;
     let mut looks = Vec::new();
@@ -105,14 +99,15 @@ impl Life {
 }
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    let disk = Disk::CAPRICORN;
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    let on = setting.in_place_of(&super::CAPRICORN_MASSBUS)?;
+    let disk = on.geometry;
     let fast = |bsize| Kind::fast_1984(disk, bsize, 1024, 4);
     let clustered = Kind::fast_clustered(disk, 8192, 1024, 7);
     let weeks = LOOKS.iter().position(|&day| day == WEEKS).map_or(0, |n| n + 1);
     let all = LOOKS.as_slice();
     let kinds = [
-        ("old 1024", Kind::old(disk, Kind::BEST_INTERLEAVE), era::bsd41(), all, false),
+        ("old 1024", Kind::old_at_its_best(disk), era::bsd41(), all, false),
         ("new 8192/1024", fast(8192), era::bsd42(8192), all, true),
         ("new 8192/1024, clusters of 56 KB", clustered, era::clustered(56 << 10), all, false),
         ("original 512", Kind::original(disk), era::v32(), &all[..weeks], false),
@@ -120,7 +115,7 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
     let total = kinds.iter().map(|(_, _, _, days, _)| days.len() as u64).sum();
     let done = AtomicU64::new(0);
     let lives = at_once(&kinds, |_, (name, kind, cache, days, fills_up)| {
-        live(name, kind, *cache, days, *fills_up, &|| {
+        live(name, &on, (kind, *cache), days, *fills_up, &|| {
             progress.at(done.fetch_add(1, Ordering::Relaxed), total, name);
         })
     })?;
@@ -137,11 +132,11 @@ pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
         figure("Writing it", "KB/s", write_kb),
         figure("Contiguity of that file", "mean extent, KB", |found| found.extent / 1024.0),
     ];
-    Ok(Outcome { tables: vec![compared(&lives), over_time(&lives)], figures, findings: findings() })
+    Ok(Outcome { tables: vec![compared(setting, &lives), over_time(&lives)], figures, findings: findings() })
 }
 
 /// Returns a table of the figures in the paper's text.
-fn compared(lives: &[Life]) -> Table {
+fn compared(setting: &Setting, lives: &[Life]) -> Table {
     let (old, new, original) = (&lives[0], &lives[1], &lives[3]);
     let mut table = Table::new("What the paper says", ["", "figure"].map(|name| Column::new(name, 2)));
     let mut row = |what: &str, comparison: Comparison| {
@@ -149,7 +144,10 @@ fn compared(lives: &[Life]) -> Table {
     };
     let predicted = |paper, ours| Comparison::new(Evidence::Predicted, paper, ours);
     row(
-        "original 512, after weeks of use: reading, KB/s (2 % of the disk's rate)",
+        match setting.disk {
+            None => "original 512, after weeks of use: reading, KB/s (2 % of the disk's rate)",
+            Some(_) => "original 512, after weeks of use: reading, KB/s",
+        },
         predicted(Published::amount(20.0, 1.0), read_kb(original.at(WEEKS))).because(OTHER_DISKS),
     );
     row("old, just made: reading, KB/s", predicted(Published::amount(175.0, 1.0), read_kb(&old.empty)));

@@ -4,12 +4,14 @@ use crate::bench::ageing::{Ageing, CLEANED_EVERY, DiskInUse};
 use crate::bench::at_once::at_once;
 use crate::bench::era;
 use crate::bench::machine::Rate;
+use crate::bench::media;
 use crate::bench::streaming::{Streamed, Streaming};
 use crate::bench::subject::{Disk, Kind};
 use crate::population::Sizes;
-use crate::{Outcome, Progress, Result};
+use crate::setting::{Hardware, Papers};
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_cache::Settings;
-use spindle_device::MemoryDevice;
+use spindle_device::{MemoryDevice, Op};
 use spindle_report::outcome::{Cell, Column, Comparison, Evidence, Note, Published, Table};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,13 +30,17 @@ const LATER: [u32; 3] = [63, 91, 105];
 /// Bytes of the file that is written and read, and bytes of a call.
 const FILE: u64 = 8 << 20;
 const REQUEST: usize = 8192;
-/// The disk's rate in bytes per second: 32 sectors of 512 bytes, 60 times a second.
-const PLATTER: f64 = 983_040.0;
+/// Bytes of a request where the rate of a disk is measured.
+const LARGE: usize = 1 << 20;
 
-/// How the disk is attached: presets of host and disk.
-type Bus = (&'static str, &'static str);
-const UNIBUS: Bus = ("vax-11-750", "capricorn-unibus");
-const MASSBUS: Bus = ("vax-11-750", "capricorn-massbus");
+/// How the disk is attached.
+struct Bus {
+    name: &'static str,
+    machine: Papers,
+}
+
+const UNIBUS: Bus = Bus { name: "UNIBUS", machine: super::CAPRICORN_UNIBUS };
+const MASSBUS: Bus = Bus { name: "MASSBUS", machine: super::CAPRICORN_MASSBUS };
 
 /// A cell of the paper's rates, in KB/s.
 struct Speed {
@@ -63,9 +69,35 @@ struct Row {
     cpu: [f64; 2],
 }
 
-fn kinds() -> [(Kind, Settings); 3] {
-    let new = |bsize: u32| (Kind::fast_1984(Disk::CAPRICORN, bsize, 1024, 4), era::bsd42(bsize as usize));
-    [(Kind::old(Disk::CAPRICORN, Kind::BEST_INTERLEAVE), era::bsd41()), new(4096), new(8192)]
+impl Row {
+    /// Returns the name: that of the file system, on the paper's disk with that of the bus.
+    fn name(&self, setting: &Setting) -> String {
+        match setting.disk {
+            None => format!("{}, {}", self.name, self.bus.name),
+            Some(_) => self.name.into(),
+        }
+    }
+}
+
+/// Returns the rows: on a disk of one's own, which has no two buses, the last of each file system.
+fn rows(setting: &Setting) -> Vec<&'static Row> {
+    let is_shown =
+        |n: usize| setting.disk.is_none() || ROWS[n + 1..].iter().all(|later| later.kind != ROWS[n].kind);
+    ROWS.iter().enumerate().filter(|&(n, _)| is_shown(n)).map(|(_, row)| row).collect()
+}
+
+fn kinds(disk: Disk) -> [(Kind, Settings); 3] {
+    let new = |bsize: u32| (Kind::fast_1984(disk, bsize, 1024, 4), era::bsd42(bsize as usize));
+    [(Kind::old_at_its_best(disk), era::bsd41()), new(4096), new(8192)]
+}
+
+/// Returns the rate of a disk in bytes per second: of a track, or where these are made up, what
+/// large requests get without a file system.
+fn disk_rate(on: &Hardware) -> Result<f64> {
+    match on.geometry.track_rate() {
+        Some(rate) => Ok(rate),
+        None => Ok(media::sequential("today", &on.disk, Op::Read, FILE, LARGE)?.bytes_per_second()),
+    }
 }
 
 const UNIBUS_4096: Note = Note::new(
@@ -92,9 +124,9 @@ const IDLE: Note = Note::new(
 /// The interleave of the UNIBUS controller was derived from the rates at which the new file system
 /// reads there. On MASSBUS the processor limits writing, so the rates are those that its costs were
 /// derived from.
-const ROWS: [Row; 5] = [
+static ROWS: [Row; 5] = [
     Row {
-        name: "old 1024, UNIBUS",
+        name: "old 1024",
         kind: OLD,
         bus: UNIBUS,
         read: Speed { paper: 29.0, evidence: Evidence::HeldOut, note: Some(AGE) },
@@ -102,7 +134,7 @@ const ROWS: [Row; 5] = [
         cpu: [11.0, 29.0],
     },
     Row {
-        name: "new 4096/1024, UNIBUS",
+        name: "new 4096/1024",
         kind: 1,
         bus: UNIBUS,
         read: speed(221.0, Evidence::Fitted),
@@ -110,7 +142,7 @@ const ROWS: [Row; 5] = [
         cpu: [43.0, 43.0],
     },
     Row {
-        name: "new 8192/1024, UNIBUS",
+        name: "new 8192/1024",
         kind: 2,
         bus: UNIBUS,
         read: speed(233.0, Evidence::Fitted),
@@ -118,7 +150,7 @@ const ROWS: [Row; 5] = [
         cpu: [29.0, 46.0],
     },
     Row {
-        name: "new 4096/1024, MASSBUS",
+        name: "new 4096/1024",
         kind: 1,
         bus: MASSBUS,
         read: speed(466.0, Evidence::HeldOut),
@@ -126,7 +158,7 @@ const ROWS: [Row; 5] = [
         cpu: [73.0, 94.0],
     },
     Row {
-        name: "new 8192/1024, MASSBUS",
+        name: "new 8192/1024",
         kind: 2,
         bus: MASSBUS,
         read: speed(466.0, Evidence::HeldOut),
@@ -139,25 +171,26 @@ const ROWS: [Row; 5] = [
 type Looks = Vec<(u32, Streamed)>;
 
 /// Returns the results of each row.
-fn measured(progress: &dyn Progress) -> Result<Vec<Looks>> {
-    let kinds = kinds();
+fn measured(rows: &[&Row], setting: &Setting, progress: &dyn Progress) -> Result<Vec<Looks>> {
+    let disk = setting.in_place_of(&MASSBUS.machine)?.geometry;
+    let kinds = kinds(disk);
     let steps = u64::from(PHASES) * kinds.len() as u64 + LATER.len() as u64;
     let done = AtomicU64::new(0);
     let by_kind = at_once(&kinds, |n, (kind, cache)| {
-        let store = Arc::new(MemoryDevice::new(Disk::CAPRICORN.bytes()));
+        let store = Arc::new(MemoryDevice::new(disk.bytes()));
         kind.make(&*store)?;
         let mut used = DiskInUse::filled(kind, store, Ageing::new(SEED, Sizes::Of1984, LEVEL))?;
         let later: &[u32] = if n == OLD { &LATER } else { &[] };
         let phases = (0..PHASES).map(|phase| MONTH + phase * STEP);
-        let rows: Vec<usize> = (0..ROWS.len()).filter(|&row| ROWS[row].kind == n).collect();
-        let mut found: Vec<(usize, Looks)> = rows.iter().map(|&row| (row, Looks::new())).collect();
+        let of_kind = (0..rows.len()).filter(|&row| rows[row].kind == n);
+        let mut found: Vec<(usize, Looks)> = of_kind.map(|row| (row, Looks::new())).collect();
         for day in phases.chain(later.iter().copied()) {
             progress.at(done.fetch_add(1, Ordering::Relaxed), steps, "a month of use and more");
             let store = used.on_day(day)?;
             for (row, looks) in &mut found {
-                let (host, disk) = ROWS[*row].bus;
+                let on = setting.in_place_of(&rows[*row].bus.machine)?;
                 let (kind, cache) = (kind.clone(), *cache);
-                let streaming = Streaming { host, disk, kind, cache, file: FILE, request: REQUEST };
+                let streaming = Streaming { on, kind, cache, file: FILE, request: REQUEST };
                 looks.push((day, streaming.measure(store)?));
             }
         }
@@ -179,15 +212,29 @@ fn mean(looks: &Looks, of: impl Fn(&Streamed) -> f64) -> f64 {
 }
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    let found = measured(progress)?;
-    let (old, largest) = (&found[OLD], &found[ROWS.len() - 1]);
-    let tables = vec![
-        rates("Table 2a: reading", &found, 0),
-        rates("Table 2b: writing", &found, 1),
-        by_day(old),
-        shares(largest),
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    let shown = rows(setting);
+    let found = measured(&shown, setting, progress)?;
+    let platter = disk_rate(&setting.in_place_of(&MASSBUS.machine)?)?;
+    let named: Vec<_> = shown.iter().map(|row| (*row, row.name(setting))).collect();
+    let last = found.len() - 1;
+    let mut tables = vec![
+        rates("Table 2a: reading", &named, &found, platter, 0),
+        rates("Table 2b: writing", &named, &found, platter, 1),
+        by_day(&found[OLD]),
+        shares(&named[last].1, &found[last]),
     ];
+    if setting.disk.is_some() {
+        for table in &mut tables[..2] {
+            table.columns[0].name = "file system".into();
+            let means = table.note.take().unwrap_or_default();
+            table.explain(format!(
+                "{means} The disk's rate is {:.0} KB/s. The paper's old file system was on UNIBUS; of the new ones its \
+                 figures on MASSBUS are shown.",
+                platter / 1000.0
+            ));
+        }
+    }
     let findings = [
         "The old file system gets 3 to 6 % of the disk's rate when it reads: nearly every block is a seek. The new one gets what \
          its rotational delay leaves, half of it, unless the controller or the processor is slower.",
@@ -209,10 +256,10 @@ fn by_day(old: &Looks) -> Table {
 }
 
 /// Returns one of the tables: reading is 0, writing 1.
-fn rates(title: &str, found: &[Looks], side: usize) -> Table {
+fn rates(title: &str, rows: &[(&Row, String)], found: &[Looks], platter: f64, side: usize) -> Table {
     let names = ["file system, bus", "KB/s", "least", "most", "% of the disk's rate", "% CPU"];
     let mut table = Table::new(title, names.map(|name| Column::new(name, 0)));
-    for (row, looks) in ROWS.iter().zip(found) {
+    for ((row, name), looks) in rows.iter().zip(found) {
         let rate = move |streamed: &Streamed| [streamed.read, streamed.write][side];
         let bytes = move |streamed: &Streamed| rate(streamed).bytes_per_second();
         let kb = phases(looks).iter().map(|(_, streamed)| bytes(streamed) / 1000.0);
@@ -226,11 +273,11 @@ fn rates(title: &str, found: &[Looks], side: usize) -> Table {
             None => (compared, cpu),
         };
         table.row([
-            row.name.into(),
+            name.as_str().into(),
             compared.into(),
             kb.clone().fold(f64::INFINITY, f64::min).into(),
             kb.fold(0.0, f64::max).into(),
-            (100.0 * ours / PLATTER).into(),
+            (100.0 * ours / platter).into(),
             cpu.into(),
         ]);
     }
@@ -257,9 +304,10 @@ const WRITES: Note = Note::new(
     1.0,
 );
 
-/// Returns what the processor does for the new file system with blocks of 8 KB on MASSBUS.
-fn shares(looks: &Looks) -> Table {
-    let names = ["8192/1024, MASSBUS, % of the processor time", "reading", "writing"];
+/// Returns what the processor does for the new file system with blocks of 8 KB.
+fn shares(name: &str, looks: &Looks) -> Table {
+    let what = format!("{}, % of the processor time", name.trim_start_matches("new "));
+    let names = [&what, "reading", "writing"];
     let mut table = Table::new("What the processor does", names.map(|name| Column::new(name, 0)));
     let percent = |of: fn(&Rate) -> f64, side: usize| {
         mean(looks, |streamed| {
@@ -277,4 +325,37 @@ fn shares(looks: &Looks) -> Table {
     let allocating = held_out(ALLOCATING, percent(|rate| rate.allocating.as_secs_f64(), 1));
     table.row(["finding space".into(), Cell::Empty, allocating.because(CLEARING).into()]);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: on a disk of one's own each file system has one row, without the paper's buses, and
+    /// on another host all rows stay.
+    #[test]
+    fn rows_by_setting() {
+        let names = |disk: Option<&str>, host: Option<&str>| -> Vec<String> {
+            let setting = Setting { disk: disk.map(str::to_owned), host: host.map(str::to_owned) };
+            rows(&setting).iter().map(|row| row.name(&setting)).collect()
+        };
+        assert_eq!(names(Some("nvme"), None), ["old 1024", "new 4096/1024", "new 8192/1024"]);
+        assert_eq!(names(None, Some("today")), names(None, None));
+        assert_eq!(names(None, None)[4], "new 8192/1024, MASSBUS");
+    }
+
+    /// Promise: the rate of a disk is that of its tracks, or what it delivers where these are not
+    /// known.
+    #[test]
+    fn rates_of_disks() {
+        let rate = |disk: &str| {
+            let setting = Setting { disk: Some(disk.into()), host: None };
+            disk_rate(&setting.in_place_of(&MASSBUS.machine).unwrap()).unwrap() / 1e6
+        };
+        for (disk, expected) in [("capricorn-unibus", 0.983_04), ("super-eagle", 1.966_08)] {
+            assert!((rate(disk) - expected).abs() < 1e-9, "{disk}: {}", rate(disk));
+        }
+        let [nearline, nvme] = [rate("nearline-20tb"), rate("nvme")];
+        assert!((200.0..=300.0).contains(&nearline) && nvme > 1500.0, "{nearline} {nvme}");
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::bench::best::Best;
 use crate::bench::storm::{Storm, UPDATE, Weathered, weather};
-use crate::bench::subject::Disk;
-use crate::{Outcome, Progress, Result};
+use crate::setting::Papers;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_cache::Naming;
 use spindle_ffs::LogUse;
 use spindle_report::outcome::{Cell, Column, Table};
@@ -15,7 +15,8 @@ const STORMS: [(Storm, &str); 3] =
     [(Storm::Create, "create"), (Storm::Rename, "rename"), (Storm::Remove, "remove")];
 
 /// Hosts and disks: one of 1991, and one of today, which has a write cache.
-const MACHINES: [(&str, &str); 2] = [("sparcstation-1", "ibm-0661"), ("today", "nearline-20tb")];
+pub(super) const MACHINES: [Papers; 2] =
+    [super::IBM, Papers { host: "today", disk: "nearline-20tb", ..super::IBM }];
 
 /// When changes of names reach the disk.
 struct Way {
@@ -41,25 +42,25 @@ const WAYS: [Way; 5] = [
 ];
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(FILES, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(setting, FILES, progress)
 }
 
-fn carry_out(files: u32, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(setting: &Setting, files: u32, progress: &dyn Progress) -> Result<Outcome> {
     let steps = (MACHINES.len() * WAYS.len()) as u64;
     let storms = STORMS.map(|(storm, _)| storm);
     let mut tables = Vec::new();
-    for (m, machine) in MACHINES.into_iter().enumerate() {
-        let (host, disk) = machine;
+    for (m, papers) in MACHINES.iter().enumerate() {
+        let on = setting.in_place_of(papers)?;
         let rates = STORMS.map(|(_, name)| Column::new(format!("{name}, 1/s"), 0));
         let writes = STORMS.map(|(_, name)| Column::new(format!("writes of a {name}"), 2));
         let columns = [Column::new("names", 0)].into_iter().chain(rates).chain(writes);
         let columns = columns.chain([Column::new("a crash takes", 0)]);
-        let mut table = Table::new(format!("{disk}, {host}"), columns);
+        let mut table = Table::new(format!("{}, {}", on.disk, on.host), columns);
         for (n, Way { name, naming, log, every, lost }) in WAYS.into_iter().enumerate() {
             progress.at((m * WAYS.len() + n) as u64, steps, name);
-            let best = Best { naming, log, ..Best::on(Disk::IBM_0661) };
-            let found = weather(best, machine, every, &storms, files)?;
+            let best = Best { naming, log, ..Best::on(on.geometry) };
+            let found = weather(best, &on, every, &storms, files)?;
             let rates = found.iter().map(|found| Cell::Number(per_second(found)));
             let writes = found.iter().map(|found| Cell::Number(writes_each(found)));
             table.row([name.into()].into_iter().chain(rates).chain(writes).chain([lost.into()]));
@@ -101,7 +102,7 @@ mod tests {
     /// take time on a disk with a write cache; the same figures come out again.
     #[test]
     fn a_few_files() {
-        let [outcome, again] = [(), ()].map(|()| carry_out(40, &Silent).unwrap());
+        let [outcome, again] = [(), ()].map(|()| carry_out(&Setting::default(), 40, &Silent).unwrap());
         assert_eq!(outcome, again);
         for table in &outcome.tables {
             let [synchronous, logged] = [0, 3].map(|way| &table.rows[way].cells);

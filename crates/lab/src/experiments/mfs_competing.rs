@@ -3,9 +3,10 @@
 
 use crate::bench::load::{Unit, populate};
 use crate::bench::process::Process;
-use crate::bench::service::{HOST, keep};
-use crate::bench::storage::{MEMORY, Made, SYSTEMS, System};
-use crate::{Outcome, Progress, Result};
+use crate::bench::service::keep;
+use crate::bench::storage::{MEMORY, Made, PAPERS, SYSTEMS, System};
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_clock::Mutex;
 use spindle_report::outcome::{Column, Comparison, Evidence, Figure, Note, Plot, Published, Table};
 use spindle_sim::Discipline;
@@ -95,8 +96,8 @@ const VARIANTS: [Variant; 3] = [
 ];
 
 /// Returns the system with a file of so many requests, and the files of the loads.
-fn prepared(system: System, requests: u64) -> Result<(Arc<Made>, Ino)> {
-    let made = system.make(MEMORY)?;
+fn prepared(on: &Hardware, system: System, requests: u64) -> Result<(Arc<Made>, Ino)> {
+    let made = system.make(on, MEMORY)?;
     let file = made.prepare(|fs, clock| {
         let process = Process::new(fs, clock, REQUEST as usize);
         let file = process.create(fs.root(), "file", FileKind::Regular)?;
@@ -121,7 +122,7 @@ fn beside(made: &Arc<Made>, file: Ino, requests: u64, loads: u32, variant: &Vari
     let ended = Arc::new(AtomicBool::new(false));
     let calls: Arc<Mutex<Vec<Result<u64>>>> = Arc::default();
     let (own, slot, paced) = (made.clone(), calls.clone(), variant.paced);
-    let rate = made.machine_with(HOST, variant.queue)?.run(move |machine| {
+    let rate = made.machine_with(variant.queue)?.run(move |machine| {
         let fs = own.open(machine)?;
         keep(machine, &own, &fs);
         for unit in 0..loads {
@@ -148,16 +149,16 @@ fn beside(made: &Arc<Made>, file: Ino, requests: u64, loads: u32, variant: &Vari
 }
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(50, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(&setting.in_place_of(&PAPERS)?, 50, progress)
 }
 
 /// Runs it with a file of so many requests.
-fn carry_out(requests: u64, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(on: &Hardware, requests: u64, progress: &dyn Progress) -> Result<Outcome> {
     let steps = (SYSTEMS.len() * VARIANTS.len()) as u64;
     let mut found = vec![Vec::new(); VARIANTS.len()];
     for (n, (name, system)) in SYSTEMS.into_iter().enumerate() {
-        let (made, file) = prepared(system, requests)?;
+        let (made, file) = prepared(on, system, requests)?;
         for (v, variant) in VARIANTS.iter().enumerate() {
             progress.at((n * VARIANTS.len() + v) as u64, steps, name);
             let mut shared = [Shared::default(); LOADS.len()];
@@ -256,7 +257,8 @@ mod tests {
     /// come out again.
     #[test]
     fn a_small_file() {
-        let [outcome, again] = [(), ()].map(|()| carry_out(12, &Silent).unwrap());
+        let on = Setting::default().in_place_of(&PAPERS).unwrap();
+        let [outcome, again] = [(), ()].map(|()| carry_out(&on, 12, &Silent).unwrap());
         assert_eq!(outcome, again);
         assert_eq!(outcome.tally().together().outside, 0, "{outcome:?}");
         let row = &outcome.tables.last().unwrap().rows[0];

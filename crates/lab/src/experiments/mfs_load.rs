@@ -1,9 +1,10 @@
 //! Figure 8 of the paper on the multi-structured file system: service times of calls against load.
 
 use crate::bench::load::Call;
-use crate::bench::service::{HOST, Served, prepared, serve};
-use crate::bench::storage::{MEMORY, SYSTEMS};
-use crate::{Outcome, Progress, Result};
+use crate::bench::service::{Served, prepared, serve};
+use crate::bench::storage::{MEMORY, PAPERS, SYSTEMS};
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_report::outcome::{Column, Comparison, Evidence, Figure, Note, Plot, Published, Series, Table};
 
 /// The place of the multi-structured file system in [`SYSTEMS`].
@@ -29,20 +30,20 @@ struct Scale {
 const FULL: Scale = Scale { loads: &[1, 2, 3, 4, 5, 6, 7], calls: 4000 };
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(&FULL, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(&setting.in_place_of(&PAPERS)?, &FULL, progress)
 }
 
-fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(on: &Hardware, scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
     let most = scale.loads.iter().copied().max().unwrap_or(1);
     let steps = (SYSTEMS.len() * scale.loads.len()) as u64;
     let mut all: Vec<Vec<Served>> = Vec::new();
     for (name, system) in SYSTEMS {
-        let made = prepared(system, most, MEMORY)?;
+        let made = prepared(on, system, most, MEMORY)?;
         let mut found = Vec::new();
         for &load in scale.loads {
             progress.at((all.len() * scale.loads.len() + found.len()) as u64, steps, name);
-            found.push(serve(&made, HOST, load, scale.calls)?);
+            found.push(serve(&made, load, scale.calls)?);
         }
         all.push(found);
     }
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn a_few_calls() {
         let scale = Scale { loads: &[1, 4], calls: 2400 };
-        let [outcome, again] = [(), ()].map(|()| carry_out(&scale, &Silent).unwrap());
+        let on = Setting::default().in_place_of(&PAPERS).unwrap();
+        let [outcome, again] = [(), ()].map(|()| carry_out(&on, &scale, &Silent).unwrap());
         assert_eq!(outcome, again);
         let row = &outcome.tables[1].rows[0];
         assert!(row.cells[1..].iter().all(|cell| cell.verdict() == Some(Verdict::Held)), "{row:?}");

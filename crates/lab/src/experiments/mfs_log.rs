@@ -3,8 +3,8 @@
 
 use crate::bench::log_set::{LogDisks, LogSet};
 use crate::bench::process::Process;
-use crate::bench::service::HOST;
-use crate::{Error, Outcome, Progress, Result};
+use crate::bench::storage::PAPERS;
+use crate::{Error, Outcome, Progress, Result, Setting};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use spindle_cache::Settings;
@@ -84,11 +84,11 @@ struct Scale {
 const FULL: Scale = Scale { appends: 150, steps: 2400 };
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(&FULL, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(&setting.in_place_of(&PAPERS)?.host, &FULL, progress)
 }
 
-fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(host: &str, scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
     let steps = (DISKS.len() * WAYS.len()) as u64;
     let mut tables = vec![condition()?];
     for (n, (heads, name)) in DISKS.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
             let mut seek = 0.0;
             for pause in [None, Some(PAUSE)] {
                 for (headers, _) in APPENDS {
-                    let found = appends(way, heads, headers, pause, scale.appends)?;
+                    let found = appends(host, way, heads, headers, pause, scale.appends)?;
                     cells.push(found.mean.into());
                     seek += found.seek / KINDS;
                 }
@@ -113,13 +113,13 @@ fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
         }
         tables.push(table);
     }
-    tables.push(compaction(scale)?);
+    tables.push(compaction(host, scale)?);
     Ok(Outcome { tables, findings: FINDINGS.map(String::from).to_vec(), ..Outcome::default() })
 }
 
 /// Returns what the same uses cost when a log that is half full is emptied by a checkpoint, and
 /// when it is compacted.
-fn compaction(scale: &Scale) -> Result<Table> {
+fn compaction(host: &str, scale: &Scale) -> Result<Table> {
     let names = ["use", "made durable, s", "longest, ms", "writes to control storage"];
     let mut table = Table::new(
         "A log that goes round: checkpoints, and compaction",
@@ -127,7 +127,7 @@ fn compaction(scale: &Scale) -> Result<Table> {
     );
     for (name, files, changed, made) in USES {
         for (way, compaction) in [("checkpoints", false), ("compaction", true)] {
-            let used = uses(files, changed, made, scale.steps, compaction)?;
+            let used = uses(host, (files, changed, made), scale.steps, compaction)?;
             let [spent, longest] = [used.spent.as_secs_f64(), used.longest.as_secs_f64() * 1000.0];
             let what = format!("{name}, {way}");
             table.row([what.into(), spent.into(), longest.into(), f64::from(used.writes).into()]);
@@ -146,9 +146,14 @@ struct Used {
 }
 
 /// Has so many files, changes or makes some in each step, and makes that durable.
-fn uses(count: usize, changed: usize, made: usize, steps: u32, compaction: bool) -> Result<Used> {
+fn uses(
+    host: &str,
+    (count, changed, made): (usize, usize, usize),
+    steps: u32,
+    compaction: bool,
+) -> Result<Used> {
     let log = LogDisks { bytes: SMALL_LOG_BYTES, ..disks(WAYS[OURS], DISKS[0].0) };
-    let set = LogSet::make(HOST, log)?;
+    let set = LogSet::make(host, log)?;
     let control = set.machine.drives[0].clone();
     set.machine.clone().run(move |machine| {
         let clock = &*machine.clock;
@@ -225,8 +230,15 @@ struct Appended {
 
 /// Changes so many headers and makes that durable, again and again, and returns what the last of
 /// these steps cost, which is an append.
-fn appends(way: Way, heads: u32, headers: usize, pause: Option<f64>, count: u32) -> Result<Appended> {
-    let set = LogSet::make(HOST, disks(way, heads))?;
+fn appends(
+    host: &str,
+    way: Way,
+    heads: u32,
+    headers: usize,
+    pause: Option<f64>,
+    count: u32,
+) -> Result<Appended> {
+    let set = LogSet::make(host, disks(way, heads))?;
     let log = set.machine.drives[2..].to_vec();
     set.machine.clone().run(move |machine| {
         let fs = set.open(Settings::default())?;
@@ -298,7 +310,7 @@ mod tests {
     #[test]
     fn a_few_appends() {
         let scale = Scale { appends: 12, steps: 40 };
-        let [outcome, again] = [(), ()].map(|()| carry_out(&scale, &Silent).unwrap());
+        let [outcome, again] = [(), ()].map(|()| carry_out(PAPERS.host, &scale, &Silent).unwrap());
         assert_eq!(outcome, again);
         for table in &outcome.tables[1..=DISKS.len()] {
             for way in [PAPER, OURS] {

@@ -2,9 +2,10 @@
 //! disks.
 
 use crate::bench::load::Call;
-use crate::bench::service::{HOST, Served, prepared, serve};
-use crate::bench::storage::{MEMORY, System};
-use crate::{Outcome, Progress, Result};
+use crate::bench::service::{Served, prepared, serve};
+use crate::bench::storage::{MEMORY, PAPERS, System};
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_report::outcome::{
     Cell, Column, Comparison, Evidence, Figure, Note, Plot, Published, Series, Table,
 };
@@ -52,27 +53,27 @@ struct Scale {
 const FULL: Scale = Scale { loads: &[1, 2, 3, 4, 5, 6, 7], calls: 4000 };
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(&FULL, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(&setting.in_place_of(&PAPERS)?, &FULL, progress)
 }
 
-fn carry_out(scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(on: &Hardware, scale: &Scale, progress: &dyn Progress) -> Result<Outcome> {
     let most = scale.loads.iter().copied().max().unwrap_or(1);
     let steps = (SETS.len() * scale.loads.len() + 1) as u64;
     let mut all: Vec<Vec<Served>> = Vec::new();
     for disks in SETS {
-        let made = prepared(System::scaled(disks), most, MEMORY)?;
+        let made = prepared(on, System::scaled(disks), most, MEMORY)?;
         let mut found = Vec::new();
         for &load in scale.loads {
             let step = all.len() * scale.loads.len() + found.len();
             progress.at(step as u64, steps, &format!("{disks} + {disks} disks, load {load}"));
-            found.push(serve(&made, HOST, load, scale.calls)?);
+            found.push(serve(&made, load, scale.calls)?);
         }
         all.push(found);
     }
     progress.at(steps - 1, steps, "more memory");
     let memory = MEMORY * most as usize;
-    let roomy = serve(&prepared(System::scaled(SETS[3]), most, memory)?, HOST, most, scale.calls)?;
+    let roomy = serve(&prepared(on, System::scaled(SETS[3]), most, memory)?, most, scale.calls)?;
     let tables = vec![bounds(scale, &all, &roomy), aggregate(scale, &all)];
     Ok(Outcome { tables, figures: figures(scale, &all), findings: FINDINGS.map(String::from).to_vec() })
 }
@@ -185,7 +186,8 @@ mod tests {
     #[test]
     fn a_few_calls() {
         let scale = Scale { loads: &[1, 4], calls: 500 };
-        let [outcome, again] = [(), ()].map(|()| carry_out(&scale, &Silent).unwrap());
+        let on = Setting::default().in_place_of(&PAPERS).unwrap();
+        let [outcome, again] = [(), ()].map(|()| carry_out(&on, &scale, &Silent).unwrap());
         assert_eq!(outcome, again);
         let all = outcome.tables[0].rows.iter().find(|row| row.cells[0] == Cell::from("all calls")).unwrap();
         assert_eq!(all.cells[4].verdict(), Some(Verdict::Held), "{all:?}");

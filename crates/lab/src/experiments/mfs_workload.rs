@@ -2,10 +2,11 @@
 //! disks of the fast file system.
 
 use crate::bench::load::{Call, Times, Unit, present};
-use crate::bench::service::{HOST, keep, prepared};
-use crate::bench::storage::{MEMORY, System};
+use crate::bench::service::{keep, prepared};
+use crate::bench::storage::{MEMORY, PAPERS, System};
 use crate::bench::tap::Tap;
-use crate::{Outcome, Progress, Result};
+use crate::setting::Hardware;
+use crate::{Outcome, Progress, Result, Setting};
 use spindle_clock::{Clock, Mutex};
 use spindle_device::{Device, Op};
 use spindle_report::outcome::{Column, Comparison, Evidence, Figure, Note, Plot, Published, Series, Table};
@@ -96,15 +97,15 @@ impl Asked {
 }
 
 /// Runs the experiment.
-pub(super) fn run(progress: &dyn Progress) -> Result<Outcome> {
-    carry_out(PERIOD, progress)
+pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome> {
+    carry_out(&setting.in_place_of(&PAPERS)?, PERIOD, progress)
 }
 
 /// Runs it with so many calls.
-fn carry_out(calls: u64, progress: &dyn Progress) -> Result<Outcome> {
+fn carry_out(on: &Hardware, calls: u64, progress: &dyn Progress) -> Result<Outcome> {
     progress.at(0, 1, "a period of 75 minutes");
-    let made = prepared(System::Fast { disks: DISKS }, PROGRAMS, MEMORY)?;
-    let machine = made.machine(HOST)?;
+    let made = prepared(on, System::Fast { disks: DISKS }, PROGRAMS, MEMORY)?;
+    let machine = made.machine()?;
     let asked: Arc<Mutex<Asked>> = Arc::default();
     let all: Arc<Mutex<Vec<Result<Times>>>> = Arc::default();
     let (own, slot, counted) = (made.clone(), all.clone(), asked.clone());
@@ -244,7 +245,8 @@ mod tests {
     /// Promise: the calls have the shares of Table 1, and the same figures come out again.
     #[test]
     fn a_few_minutes() {
-        let [outcome, again] = [(), ()].map(|()| carry_out(7000, &Silent).unwrap());
+        let on = Setting::default().in_place_of(&PAPERS).unwrap();
+        let [outcome, again] = [(), ()].map(|()| carry_out(&on, 7000, &Silent).unwrap());
         assert_eq!(outcome, again);
         let rows = &outcome.tables[0].rows[..GROUPS.len()];
         assert!(rows.iter().all(|row| row.cells[1].verdict() == Some(Verdict::Held)), "{rows:?}");

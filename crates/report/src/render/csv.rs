@@ -65,7 +65,7 @@ impl Extra {
                     extra.share |= share.is_some();
                     extra.deviation |= deviation.is_some();
                 }
-                Cell::Compared(_) => extra.paper = true,
+                Cell::Compared(_) | Cell::Beside(_) => extra.paper = true,
                 Cell::Empty | Cell::Text(_) | Cell::Number(_) => {}
             }
         }
@@ -89,6 +89,7 @@ impl Extra {
             Cell::Number(value) => (value.to_string(), [None; 3]),
             Cell::Measured(found) => (found.value.to_string(), [found.share, found.deviation, None]),
             Cell::Compared(found) => (found.ours.to_string(), [None, None, Some(found.paper)]),
+            Cell::Beside(found) => (found.ours.to_string(), [None, None, Some(found.paper)]),
         };
         std::iter::once(value).chain(self.pick(extra.map(number)))
     }

@@ -19,7 +19,7 @@ type Line = Vec<Vec<String>>;
 pub fn table(table: &Table) -> String {
     let mut notes: Vec<&Note> = Vec::new();
     let triple: Vec<bool> = (0..table.columns.len())
-        .map(|c| table.rows.iter().any(|row| matches!(row.cells[c], Cell::Compared(_))))
+        .map(|c| table.rows.iter().any(|row| matches!(row.cells[c], Cell::Compared(_) | Cell::Beside(_))))
         .collect();
     let body: Vec<Line> = table.rows.iter().map(|row| line(table, row, &mut notes)).collect();
 
@@ -150,6 +150,11 @@ fn line<'a>(table: &'a Table, row: &'a Row, notes: &mut Vec<&'a Note>) -> Line {
             }
             ratio.push_str(&found.shown_note().map(&mut mark).unwrap_or_default());
             let paper = format!("{}{}", found.sense.sign(), digits(found.paper, column));
+            vec![paper, digits(found.ours, column), ratio]
+        }
+        Cell::Beside(found) => {
+            let paper = format!("{}{}", found.sense.sign(), digits(found.paper, column));
+            let ratio = found.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}"));
             vec![paper, digits(found.ours, column), ratio]
         }
     });
@@ -345,6 +350,28 @@ opened  {}  {}
             "3".repeat(24)
         );
         assert_eq!(text, expected, "{text}");
+    }
+
+    /// Promise: a paper's figure for reference stands beside ours, with the ratio and no mark; a
+    /// bound has no ratio.
+    #[test]
+    fn figures_for_reference() {
+        let mut found = Table::new("Rates", [Column::new("system", 0), Column::new("KB/s", 0)]);
+        let far = Comparison::new(Evidence::Fitted, Published::amount(29.0, 1.0), 87.0);
+        found.row(["old".into(), far.because(Note::new("The bus.", 2.0, 4.0)).into()]);
+        let bound = Comparison::new(Evidence::Predicted, Published::at_least(300.0), 100.0);
+        found.row(["best".into(), bound.into()]);
+        let outcome = crate::Outcome { tables: vec![found], ..crate::Outcome::default() };
+        let expected = "\
+Rates
+
+system         KB/s
+        paper  ours  ratio
+------  ------------------
+old        29    87  3.00
+best     ≥300   100
+";
+        assert_eq!(table(&outcome.for_reference().tables[0]), expected);
     }
 
     /// Promise: columns are aligned, comparisons show paper or bound, ours, ratio and evidence, and

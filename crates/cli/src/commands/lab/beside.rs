@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "PRESET|FILE", default_value = "nearline-20tb")]
     disk: String,
     /// The simulated host, which stands for this machine
-    #[arg(long, value_name = "PRESET", default_value = "today-mounted")]
+    #[arg(long, value_name = "PRESET|FILE", default_value = "today-mounted")]
     host: String,
     /// Memory of the simulated host for file data
     #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_bytes)]

@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "PRESET")]
     disk: Option<String>,
     /// The modelled host of the disk
-    #[arg(long, value_name = "PRESET", default_value = "vax-11-780", requires = "disk")]
+    #[arg(long, value_name = "PRESET|FILE", default_value = "vax-11-780", requires = "disk")]
     host: String,
     /// The file system on the disk
     #[arg(long, value_name = "SYSTEM", default_value = "ffs", requires = "disk")]
