@@ -29,7 +29,7 @@ pub struct Papers {
 }
 
 /// A machine to run on: presets of host and disk, and the geometry for which file systems are made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
     pub host: String,
     pub disk: String,

@@ -47,11 +47,14 @@ pub(super) fn run(setting: &Setting, progress: &dyn Progress) -> Result<Outcome>
 }
 
 fn carry_out(setting: &Setting, files: u32, progress: &dyn Progress) -> Result<Outcome> {
-    let steps = (MACHINES.len() * WAYS.len()) as u64;
+    let mut machines =
+        MACHINES.iter().map(|papers| setting.in_place_of(papers)).collect::<Result<Vec<_>>>()?;
+    // Where the same stands in the place of both, one is enough.
+    machines.dedup();
+    let steps = (machines.len() * WAYS.len()) as u64;
     let storms = STORMS.map(|(storm, _)| storm);
     let mut tables = Vec::new();
-    for (m, papers) in MACHINES.iter().enumerate() {
-        let on = setting.in_place_of(papers)?;
+    for (m, on) in machines.iter().enumerate() {
         let rates = STORMS.map(|(_, name)| Column::new(format!("{name}, 1/s"), 0));
         let writes = STORMS.map(|(_, name)| Column::new(format!("writes of a {name}"), 2));
         let columns = [Column::new("names", 0)].into_iter().chain(rates).chain(writes);
@@ -60,7 +63,7 @@ fn carry_out(setting: &Setting, files: u32, progress: &dyn Progress) -> Result<O
         for (n, Way { name, naming, log, every, lost }) in WAYS.into_iter().enumerate() {
             progress.at((m * WAYS.len() + n) as u64, steps, name);
             let best = Best { naming, log, ..Best::on(on.geometry) };
-            let found = weather(best, &on, every, &storms, files)?;
+            let found = weather(best, on, every, &storms, files)?;
             let rates = found.iter().map(|found| Cell::Number(per_second(found)));
             let writes = found.iter().map(|found| Cell::Number(writes_each(found)));
             table.row([name.into()].into_iter().chain(rates).chain(writes).chain([lost.into()]));
