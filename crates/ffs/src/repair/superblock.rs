@@ -128,8 +128,8 @@ impl Round<'_> {
         })
     }
 
-    /// Refuses a superblock that no majority of all copies, itself among them, confirms in fields by
-    /// which good files would look damaged if they were wrong.
+    /// Refuses a superblock that no majority of all copies, itself among them, confirms in fields
+    /// by which good files would look damaged if they were wrong.
     fn confirm_essentials(&self, replicas: &[Claim]) -> Result<()> {
         if self.checker.superblock.check_hashes().superblock || self.has_grown(replicas)? {
             return Ok(());

@@ -51,7 +51,8 @@ pub enum Mounting {
     /// As on a block device. Each operation has its own time.
     Plain,
     /// As on an image file, where large writes go directly to the device, those of at least this
-    /// many bytes, and so do writes of whole sectors at random. All operations are done within one tick of the clock.
+    /// many bytes, and so do writes of whole sectors at random. All operations are done within one
+    /// tick of the clock.
     Straight(usize),
     /// With little memory for delayed writes, so data goes to the device early. All operations are
     /// done within one tick of the clock.

@@ -1,5 +1,6 @@
 //! `lab calibrate`: a preset of a disk of this machine.
 
+use super::ProgressBar;
 use crate::error::{Context, Failure, Result};
 use crate::interrupt;
 use crate::outfile;
@@ -7,7 +8,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use spindle_clock::{Clock as _, SystemClock};
 use spindle_device::{AlignedBuf, Caching, Device, FileDevice, Op, OpenOptions};
-use spindle_lab::calibrate::{self, BUDGET, Measured, Probe, Run, reads, writes};
+use spindle_lab::calibrate::{BUDGET, Job, Probe, Run, Writes, calibrate};
 use spindle_lab::sim::Time;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -15,28 +16,31 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Runs of many transfers in each direction.
-const RUNS: u64 = 8;
+/// The end of a pause in which no system is trusted to wake up in time.
+const AWAKE: Duration = Duration::from_micros(300);
 /// Bytes of the temporary file in which writes are measured.
 const SCRATCH_BYTES: u64 = 1 << 30;
 
-/// Measure a solid-state disk, and print a preset of it
+/// Measure a disk, solid-state or one that turns, and print a preset of it
 ///
 /// Reads are measured on TARGET, a block device or a file, of which nothing is changed. Writes are
 /// measured in a temporary file of 1 GiB in the directory of --scratch, which should be on the same
 /// disk; without it they are those of a like disk. If TARGET is a directory, both are measured in
-/// such a file. All transfers go past the cache of the system. It takes half a minute for each
-/// direction; other work on the disk disturbs it.
+/// such a file, which does for solid-state disks only. All transfers go past the cache of the
+/// system. It takes half a minute for each direction of a solid-state disk, and two to five
+/// minutes for one that turns; other work on the disk disturbs it.
 ///
 /// The preset goes wherever a disk is named: spindle advise, trace replay. What no access shows, as
-/// the number of dies, is that of a like disk, and marked so. The modelled disk begins as a new
-/// one: how much slower writes get after weeks is not measured.
+/// the number of dies, is that of a like disk, and marked so. A modelled solid-state disk begins as
+/// a new one: how much slower writes get after weeks is not measured. Shingled tracks are not
+/// noticed.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "EXIT CODES
-    0  done    1  it is no solid-state disk, or there was an error    2  invalid command line
+    0  done    1  it cannot be measured, or there was an error    2  invalid command line
 
 EXAMPLES
     spindle lab calibrate /dev/nvme0n1 --scratch /var/tmp > mine.toml
+    spindle lab calibrate /dev/sda > mine.toml
     spindle advise build.trace --disk mine.toml")]
 pub struct Args {
     /// A directory on the disk, for a temporary file in which writes are measured
@@ -48,53 +52,75 @@ pub struct Args {
 }
 
 /// A file or block device whose transfers go past the cache.
-struct Direct<'a> {
+struct Direct {
     device: FileDevice,
-    progress: &'a Progress,
-    /// Runs that were done, of [`RUNS`].
-    runs: u64,
+    /// What is written, as long as the last transfer.
+    data: AlignedBuf,
 }
 
-impl Probe for Direct<'_> {
+impl Direct {
+    fn new(device: FileDevice) -> Self {
+        Self { device, data: AlignedBuf::zeroed(0) }
+    }
+
+    /// Transfers at every `step`-th of these offsets from number `first` on.
+    fn transfers(
+        &self,
+        op: Op,
+        begin: Duration,
+        offsets: &[u64],
+        (first, step): (usize, usize),
+    ) -> io::Result<Vec<Time>> {
+        let mut buffer = self.data.clone();
+        let mut each = Vec::new();
+        for &offset in offsets.iter().skip(first).step_by(step) {
+            let start = SystemClock.monotonic();
+            if Time::from(start.saturating_sub(begin)) > BUDGET {
+                break;
+            }
+            match op {
+                Op::Read => self.device.read_at(offset, &mut buffer),
+                Op::Write => self.device.write_at(offset, &buffer),
+            }
+            .map_err(io::Error::other)?;
+            each.push(time_since(start));
+        }
+        Ok(each)
+    }
+}
+
+impl Probe for Direct {
     fn size_bytes(&self) -> u64 {
         self.device.info().size_bytes
     }
 
+    fn unit_bytes(&self) -> u32 {
+        self.device.info().sector_bytes
+    }
+
     fn run(&mut self, op: Op, bytes: u32, depth: u32, offsets: &[u64]) -> io::Result<Run> {
         interrupt::check().map_err(io::Error::other)?;
+        if self.data.len() != bytes as usize {
+            self.data = AlignedBuf::from(&noise(bytes as usize)[..]);
+        }
         let begin = SystemClock.monotonic();
-        let device = &self.device;
-        let data = AlignedBuf::from(&noise(bytes as usize)[..]);
-        let transfers = |first: usize| {
-            let mut buffer = data.clone();
-            let mut each = Vec::new();
-            for &offset in offsets.iter().skip(first).step_by(depth as usize) {
-                let start = SystemClock.monotonic();
-                if Time::from(start.saturating_sub(begin)) > BUDGET {
-                    break;
-                }
-                match op {
-                    Op::Read => device.read_at(offset, &mut buffer)?,
-                    Op::Write => device.write_at(offset, &buffer)?,
-                }
-                each.push(time_since(start));
-            }
-            spindle_device::Result::Ok(each)
+        let depth = depth as usize;
+        let each = if depth == 1 {
+            self.transfers(op, begin, offsets, (0, 1))?
+        } else {
+            let this = &*self;
+            std::thread::scope(|scope| {
+                let running: Vec<_> = (0..depth)
+                    .map(|first| scope.spawn(move || this.transfers(op, begin, offsets, (first, depth))))
+                    .collect();
+                let ended = running
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                ended.collect::<io::Result<Vec<_>>>()
+            })?
+            .concat()
         };
-        let done = std::thread::scope(|scope| {
-            let running: Vec<_> =
-                (0..depth as usize).map(|first| scope.spawn(move || transfers(first))).collect();
-            let ended = running.into_iter().map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                    .map_err(io::Error::other)
-            });
-            ended.collect::<io::Result<Vec<_>>>()
-        })?;
-        self.runs += u64::from(offsets.len() > 1);
-        self.progress.set(self.runs.min(RUNS) * 1000 / RUNS, if op == Op::Read { "reads" } else { "writes" });
-        Ok(Run { each: done.into_iter().flatten().collect(), total: time_since(begin) })
+        Ok(Run { each, begin: begin.into(), total: time_since(begin) })
     }
 
     fn flush(&mut self) -> io::Result<Time> {
@@ -102,6 +128,14 @@ impl Probe for Direct<'_> {
         let begin = SystemClock.monotonic();
         self.device.flush().map_err(io::Error::other)?;
         Ok(time_since(begin))
+    }
+
+    fn pause(&mut self, time: Time) {
+        let end = SystemClock.monotonic() + Duration::from(time);
+        SystemClock.sleep(Duration::from(time).saturating_sub(AWAKE));
+        while SystemClock.monotonic() < end {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -113,49 +147,43 @@ fn time_since(begin: Duration) -> Time {
 pub fn run(args: &Args) -> Result<ExitCode> {
     interrupt::watch()?;
     let target = &args.target;
-    let seed = time_since(Duration::ZERO).0;
-    let progress = Progress::of_fraction("measuring");
-    let (mut capacity_bytes, mut probe) = if target.is_dir() {
+    let progress = ProgressBar(Progress::of_fraction("measuring"));
+    let (capacity_bytes, mut disk) = if target.is_dir() {
         let space = rustix::fs::statvfs(target).context(target.display())?;
-        (space.f_blocks.saturating_mul(space.f_frsize), scratch(target, &progress)?)
+        (space.f_blocks.saturating_mul(space.f_frsize), scratch(target, &progress.0)?)
     } else {
         let options = OpenOptions { caching: Caching::Direct, ..OpenOptions::look() };
         let device = FileDevice::open(target, &options).map_err(spindle::Error::from)?;
-        (device.info().size_bytes, Direct { device, progress: &progress, runs: 0 })
+        (device.info().size_bytes, Direct::new(device))
     };
-    let failed = |error: calibrate::Error| Failure::new(format!("{}: {error}", target.display()));
-    let read = reads(&mut probe, seed);
-    interrupt::check()?;
-    let read = read.map_err(failed)?;
-    let write = match &args.scratch {
-        Some(dir) => Some(writes(&mut scratch(dir, &progress)?, seed)),
-        None if target.is_dir() => {
-            probe.runs = 0;
-            Some(writes(&mut probe, seed))
-        }
-        None => None,
+    let mut other = args.scratch.as_ref().map(|dir| scratch(dir, &progress.0)).transpose()?;
+    let writes = match &mut other {
+        Some(other) => Writes::On(other),
+        None if target.is_dir() => Writes::There,
+        None => Writes::Nowhere,
     };
-    interrupt::check()?;
-    let write = write.transpose().map_err(failed)?;
-    drop(progress);
-    // A multiple of what the model moves.
-    capacity_bytes -= capacity_bytes % 4096;
     let name = target.display().to_string();
-    let measured = Measured {
+    let job = Job {
         title: model(target).unwrap_or_else(|| name.clone()),
         source: format!("spindle lab calibrate {name}"),
-        capacity_bytes,
-        read,
-        write,
+        // A multiple of what the model moves.
+        capacity_bytes: capacity_bytes - capacity_bytes % 4096,
+        disk: &mut disk,
+        writes,
+        seed: time_since(Duration::ZERO).0,
     };
+    let text = calibrate(job, &progress);
+    drop(progress);
+    interrupt::check()?;
+    let text = text.map_err(|error| Failure::new(format!("{}: {error}", target.display())))?;
     let mut out = Output::stdout();
-    out.text(&measured.preset().map_err(failed)?)?;
+    out.text(&text)?;
     out.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns a file without a name in a directory, filled, so that its places are those of the disk.
-fn scratch<'a>(dir: &Path, progress: &'a Progress) -> Result<Direct<'a>> {
+fn scratch(dir: &Path, progress: &Progress) -> Result<Direct> {
     let space = rustix::fs::statvfs(dir).context(dir.display())?;
     if space.f_bavail.saturating_mul(space.f_frsize) < 2 * SCRATCH_BYTES {
         let needed = "2 GiB must be free for a temporary file";
@@ -173,7 +201,7 @@ fn scratch<'a>(dir: &Path, progress: &'a Progress) -> Result<Direct<'a>> {
         device.write_at(offset, &data).map_err(spindle::Error::from)?;
     }
     device.flush().map_err(spindle::Error::from)?;
-    Ok(Direct { device, progress, runs: 0 })
+    Ok(Direct::new(device))
 }
 
 /// Returns bytes that cannot be compressed, which some disks would write faster.

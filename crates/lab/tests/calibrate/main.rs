@@ -1,77 +1,16 @@
 //! Calibration of modelled disks, whose figures are known.
 
+mod modelled;
+mod turning;
+
+use modelled::{Modelled, near};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_device::Op;
-use spindle_lab::calibrate::{BUDGET, Error, Measured, Probe, Run, Way, reads, writes};
+use spindle_lab::calibrate::Probe;
+use spindle_lab::calibrate::solid::{Measured, Way, reads, writes};
 use spindle_lab::preset::{Model, Preset, disk};
-use spindle_lab::sim::disk::{Condition, Disk, Spec};
-use spindle_lab::sim::{Time, Transfer};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::io;
-
-/// A modelled disk, and the time on it.
-struct Modelled {
-    disk: Disk,
-    now: Time,
-}
-
-impl Modelled {
-    /// Returns the disk of this preset; if it has flash, as a new one.
-    fn new(name: &str) -> Self {
-        let mut spec = disk(name).unwrap();
-        if let Some(flash) = &mut spec.flash {
-            flash.condition = Condition::New;
-        }
-        Self::of(&spec)
-    }
-
-    fn of(spec: &Spec) -> Self {
-        Self { disk: Disk::new(spec).unwrap(), now: Time::ZERO }
-    }
-
-    /// Does these transfers, `depth` at once. Returns when each was done, from its start.
-    fn transfers(&mut self, depth: u32, all: impl Iterator<Item = Transfer>) -> Run {
-        let begin = self.now;
-        let mut run = Run::default();
-        let mut under_way = BinaryHeap::new();
-        for transfer in all {
-            if under_way.len() == depth as usize
-                && let Some(Reverse(done)) = under_way.pop()
-            {
-                self.now = self.now.max(done);
-            }
-            if self.now - begin > BUDGET {
-                break;
-            }
-            let done = self.disk.start(self.now, &transfer).done;
-            run.each.push(done - self.now);
-            under_way.push(Reverse(done));
-        }
-        self.now = under_way.into_iter().map(|Reverse(done)| done).fold(self.now, Time::max);
-        run.total = self.now - begin;
-        run
-    }
-}
-
-impl Probe for Modelled {
-    fn size_bytes(&self) -> u64 {
-        self.disk.capacity_sectors() * u64::from(self.disk.sector_bytes())
-    }
-
-    fn run(&mut self, op: Op, bytes: u32, depth: u32, offsets: &[u64]) -> io::Result<Run> {
-        let sector = self.disk.sector_bytes();
-        let all = offsets.iter().map(|at| Transfer::new(op, at / u64::from(sector), bytes / sector));
-        Ok(self.transfers(depth, all))
-    }
-
-    fn flush(&mut self) -> io::Result<Time> {
-        let begin = self.now;
-        self.now = self.disk.flush(begin);
-        Ok(self.now - begin)
-    }
-}
+use spindle_lab::sim::Transfer;
 
 fn measured(name: &str) -> Measured {
     let mut modelled = Modelled::new(name);
@@ -79,11 +18,6 @@ fn measured(name: &str) -> Measured {
     let write = writes(&mut modelled, 1985).unwrap();
     let capacity_bytes = modelled.size_bytes();
     Measured { title: "A disk".into(), source: "a model".into(), capacity_bytes, read, write: Some(write) }
-}
-
-#[track_caller]
-fn near(found: f64, expected: f64, percent: f64) {
-    assert!((found / expected - 1.0).abs() * 100.0 <= percent, "{found} is not {expected}");
 }
 
 /// Promise: the figures of a solid-state disk that accesses show come back as they are.
@@ -125,14 +59,6 @@ fn calibrated_disks_take_as_long() {
             near(mean(Modelled::of(&spec)), mean(Modelled::new(name)), 10.0);
         }
     }
-}
-
-/// Promise: a disk that turns is refused, with what to do.
-#[test]
-fn disks_that_turn_are_refused() {
-    let error = reads(&mut Modelled::new("nearline-20tb"), 1).unwrap_err();
-    assert!(matches!(error, Error::Turns(ms) if ms > 5.0), "{error}");
-    assert!(error.to_string().contains("spindle lab presets"), "{error}");
 }
 
 /// Promise: small and fast disks, as those of virtual machines, become presets that read as fast,
