@@ -16,7 +16,7 @@ mod writes;
 mod zones;
 
 use crate::Progress;
-use bench::Bench;
+use bench::{Bench, float, median};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use spindle_device::Op;
@@ -69,15 +69,11 @@ pub struct Run {
 
 impl Run {
     fn median_us(&self) -> f64 {
-        let mut each = self.each.clone();
-        each.sort_unstable();
-        each.get(each.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+        median(self.each.iter().map(|time| time.as_secs_f64() * 1e6).collect())
     }
 
     fn rate(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a run has at most some thousands")]
-        let count = self.each.len() as f64;
-        count / self.total.as_secs_f64().max(1e-9)
+        float(self.each.len() as u64) / self.total.as_secs_f64().max(1e-9)
     }
 }
 

@@ -71,16 +71,18 @@ impl Cache {
         if data.keep {
             return false;
         }
-        let last_end = std::mem::replace(&mut stream.lock().written_end, space.offset + len as u64);
         let whole = |unit: usize| {
             let unit = unit as u64;
             [space.offset, space.at, len as u64].iter().all(|number| number.is_multiple_of(unit))
         };
+        let random = data.straight_random_bytes.is_some_and(|unit| {
+            let last_end = std::mem::replace(&mut stream.lock().written_end, space.offset + len as u64);
+            // Space that cannot be written to yet is no reason for a small write to wait.
+            let waits = || self.held.overlaps(&(space.at..space.at + len as u64));
+            space.offset != last_end && whole(unit) && !waits()
+        });
         let sector = self.device.info().sector_bytes as usize;
-        let random = space.offset != last_end && data.straight_random_bytes.is_some_and(whole);
-        // Space that cannot be written to yet is no reason for a small write to wait.
-        let waits = || self.held.overlaps(&(space.at..space.at + len as u64));
-        data.straight_bytes.is_some_and(|least| len >= least && whole(sector)) || (random && !waits())
+        random || data.straight_bytes.is_some_and(|least| len >= least && whole(sector))
     }
 
     /// Zeroes `range` of a block whose space at `at` is new, up to the end of the space, without

@@ -5,7 +5,7 @@
 //! show that. How they decide is the repair's: see `repair/superblock.rs`.
 
 use crate::format::layout::{InodeFormat, Layout, Version};
-use crate::format::ondisk::{Fs, SBLOCKSIZE};
+use crate::format::ondisk::Fs;
 use crate::format::superblock::{Superblock, decode_replica};
 use spindle_device::Device;
 
@@ -80,6 +80,14 @@ pub(crate) fn format_fields(fs: &Fs, layout: &Layout) -> Fields {
     std::iter::once(csaddr).chain(formats.map(|(field, n)| (field, i64::from(n)))).collect()
 }
 
+/// Returns the size in fragments that all copies have, from before a growth a smaller one.
+pub(crate) fn size(fs: &Fs, layout: &Layout) -> i64 {
+    match layout.version {
+        Version::Ufs1 => fs.fs_old_size.into(),
+        Version::Ufs2 => fs.fs_size,
+    }
+}
+
 /// Returns the fields of `fs`, which is `raw` in its bytes, that differ from those of a superblock
 /// with this layout and should not: their names, their values, and those of the superblock.
 pub(crate) fn differing(
@@ -111,10 +119,8 @@ impl Superblock {
         let layout = &self.layout;
         let (mut agree, mut against) = (0, Vec::new());
         for cgx in 0..layout.fs_ncg.min(GROUPS_ASKED) {
-            let mut raw = vec![0; SBLOCKSIZE];
-            if device.read_at(layout.byte(layout.cgsblock(cgx)), &mut raw).is_err() {
-                continue;
-            }
+            let at = layout.byte(layout.cgsblock(cgx));
+            let Ok(Some(raw)) = Self::read_raw(device, at) else { continue };
             let Some(fs) = decode_replica(&raw, layout).filter(|fs| self.has_size_of(fs)) else { continue };
             // NetBSD makes UFS2 to UFS2ea in place.
             let mut fields = differing(&fs, &raw, &self.fs, layout).into_iter();
@@ -131,10 +137,7 @@ impl Superblock {
     }
 
     fn has_size_of(&self, replica: &Fs) -> bool {
-        let size = |fs: &Fs| match self.layout.version {
-            Version::Ufs1 => (fs.fs_ncg, fs.fs_cssize, i64::from(fs.fs_old_size)),
-            Version::Ufs2 => (fs.fs_ncg, fs.fs_cssize, fs.fs_size),
-        };
-        size(&self.fs) == size(replica)
+        let sizes = |fs: &Fs| (fs.fs_ncg, fs.fs_cssize, size(fs, &self.layout));
+        sizes(&self.fs) == sizes(replica)
     }
 }

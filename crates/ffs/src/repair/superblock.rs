@@ -5,7 +5,7 @@
 
 use super::Round;
 use crate::check::Finding;
-use crate::format::copies::{Fields, agreed_fields, copy_constants, format_fields};
+use crate::format::copies::{Fields, agreed_fields, copy_constants, format_fields, size};
 use crate::format::dialect::Dialect;
 use crate::format::layout::{InodeFormat, Layout, Version};
 use crate::format::ondisk::{AppleLabel, FS_OPTTIME, Fs, FsRecovery, NDADDR, SBLOCK_UFS2, SBLOCKSIZE};
@@ -147,11 +147,7 @@ impl Round<'_> {
     /// because every group that only it has is there: growing it was cut.
     fn has_grown(&self, replicas: &[Claim]) -> Result<bool> {
         let layout = self.layout();
-        let size = |fs: &Fs| match layout.version {
-            Version::Ufs2 => fs.fs_size,
-            Version::Ufs1 => fs.fs_old_size.into(),
-        };
-        let own = size(&self.checker.superblock.fs);
+        let own = size(&self.checker.superblock.fs, layout);
         // What is damaged in other ways says nothing about growth.
         let lasting = |claim: &Claim| {
             let mut fields = agreed_fields(&claim.fs, layout);
@@ -162,7 +158,7 @@ impl Round<'_> {
         };
         let lasting_own = lasting(&self.own());
         let is_older = |claim: &&Claim| {
-            (1..own).contains(&size(&claim.fs))
+            (1..own).contains(&size(&claim.fs, layout))
                 && claim.fs.fs_ncg <= layout.fs_ncg
                 && lasting(claim) == lasting_own
         };

@@ -274,10 +274,9 @@ impl Found {
 impl Turning {
     /// Returns the seconds of a sector in the middle of the disk.
     fn sector(&self) -> f64 {
-        let tracks = f64::from(self.layout.cylinders()) * f64::from(self.layout.heads);
         let bands = self.layout.bands.iter();
-        let sectors = bands.map(|band| f64::from(band.cylinders) * f64::from(band.per_track)).sum::<f64>();
-        self.rotation * tracks / (sectors * f64::from(self.layout.heads))
+        let of_a_head = bands.map(|band| f64::from(band.cylinders) * f64::from(band.per_track)).sum::<f64>();
+        self.rotation * f64::from(self.layout.cylinders()) / of_a_head
     }
 
     /// Returns the bytes in a second on the bus, if they show.
